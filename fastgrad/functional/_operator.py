@@ -1,0 +1,337 @@
+"""`elementwise`: an operator from one line of maths."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..program.maths import Traced
+from ..program.program import Program
+from ..program.trace import trace_backward, trace_forward, trace_given_backward
+from ._arguments import Channel, as_operand, as_parameter, choose
+from ._run import ProgramRunner
+
+__all__ = ["Operator", "elementwise"]
+
+
+def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
+    """Make an operator, with forward and backward kernels, of a function of one line of maths.
+
+    Parameters
+    ----------
+    function : callable
+        Takes operands and returns one value, by ``+ - * / **``, comparisons and the functions of
+        `fastgrad.maths` (or NumPy ufuncs). Arguments without a default are arrays of one shape and
+        dtype; arguments with a number as default are parameters, each a number or one a channel;
+        arguments with a string as default choose a program.
+    **choices : sequence of str
+        For each argument with a string as default, what it may be.
+
+    Returns
+    -------
+    Operator
+
+    Examples
+    --------
+    >>> @fastgrad.elementwise
+    ... def swish(x, beta=1.0):
+    ...     return x * fastgrad.maths.sigmoid(beta * x)
+    >>> y = swish(x)
+    >>> dx, dbeta = swish.grad(dy, x)
+    """
+    if function is None:
+        return functools.partial(elementwise, **choices)
+    return Operator(function, choices)
+
+
+class Operator:
+    """An elementwise operator: ``op(x, …, *, axis=None, out=None)``.
+
+    Parameters
+    ----------
+    function : callable
+        Its maths.
+    choices : mapping of str to sequence of str
+        The values of arguments that choose a program.
+
+    Attributes
+    ----------
+    arrays, parameters, static : tuple of str
+        Names of the arguments: arrays, parameters, choices of a program.
+    """
+
+    def __init__(self, function: Callable, choices: dict[str, Sequence[str]]):
+        self.__name__, self.__qualname__ = function.__name__, function.__qualname__
+        self.__module__, self.__doc__ = function.__module__, function.__doc__
+        self.function = function
+        self.choices = {name: tuple(values) for name, values in choices.items()}
+        signature = inspect.signature(function)
+        self._defaults = _defaults(signature, self.choices)
+        self.arrays = tuple(name for name, default in self._defaults.items() if default is None)
+        self.parameters = tuple(n for n, d in self._defaults.items() if isinstance(d, float))
+        self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
+        self._given_backward: Callable | None = None
+        self._runners: dict[tuple, ProgramRunner] = {}
+        self._call = _with_signature(self, self._forward, "", "axis=None, out=None")
+        self._grad = _with_signature(self, self._backward, "dy, ", "wrt=None, axis=None, out=None")
+        self.__signature__ = inspect.signature(self._call)
+
+    def __repr__(self) -> str:
+        return f"<fastgrad operator {self.__name__}{self.__signature__}>"
+
+    def __reduce__(self) -> str | tuple:
+        return _by_name, (self.__module__, self.__qualname__)
+
+    def __call__(self, /, *args: Any, **keywords: Any) -> Any:
+        """The value: see the operator's own docstring."""
+        return self._call(*args, **keywords)
+
+    def grad(self, /, *args: Any, **keywords: Any) -> tuple:
+        """Gradients: ``op.grad(dy, x, …, *, wrt=None, axis=None, out=None)``.
+
+        Parameters
+        ----------
+        dy : array_like
+            The gradient of the result, of the shape and dtype of `x`.
+        x, …
+            The operands of the forward call.
+        wrt : str or sequence of str, optional
+            The operands whose gradients are wanted; all arrays and parameters by default.
+        axis : int, optional
+            As in the forward call.
+        out : ndarray or tuple of (ndarray or None), optional
+            For the gradients of the arrays among `wrt`, in their order.
+
+        Returns
+        -------
+        tuple
+            One gradient for each name in `wrt`. An array's gradient has its shape and dtype; a
+            parameter's is a Python float for a number, else it has the parameter's shape and dtype.
+        """
+        return self._grad(*args, **keywords)
+
+    def backward(self, function: Callable) -> Callable:
+        """Decorator: give the derivative by hand, as a function of the operands.
+
+        It returns the derivative for each operand, not yet multiplied by `dy`. Write the measured
+        reason beside it.
+        """
+        self._given_backward = function
+        self._runners.clear()
+        return function
+
+    @property
+    def program(self) -> Program:
+        """The forward program, with parameters as numbers and the default of every choice."""
+        return self.trace()
+
+    def trace(
+        self,
+        wrt: str | Sequence[str] | None = None,
+        channels: Sequence[str] = (),
+        **static: str,
+    ) -> Program:
+        """The program of a kernel of this operator.
+
+        Parameters
+        ----------
+        wrt : str or sequence of str, optional
+            Operands whose gradients it computes; the forward program by default.
+        channels : sequence of str
+            Parameters that have one element a channel.
+        **static : str
+            Arguments that choose a program.
+        """
+        chosen = {name: str(self._defaults[name]) for name in self.static}
+        for name, value in static.items():
+            if name not in chosen:
+                raise TypeError(f"{self.__name__} has no choice {name!r}; it has: {self.static}")
+            chosen[name] = choose(value, name, self.choices[name])
+        kinds = dict.fromkeys(self.arrays, "array")
+        kinds.update({n: "channel" if n in channels else "number" for n in self.parameters})
+        order = [name for name in self._defaults if name in kinds]
+        name = "_".join([self.__name__, *chosen.values()])
+        forward = trace_forward(self.function, name, {n: kinds[n] for n in order}, chosen)
+        if wrt is None:
+            return forward
+        names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        if self._given_backward is None:
+            return trace_backward(forward, names)
+        return trace_given_backward(forward, names, self._given_backward, chosen)
+
+    def _forward(
+        self, arrays: tuple, parameters: tuple, static: tuple[str, ...], axis: Any, out: Any
+    ) -> Any:
+        """The body of the call; `arrays`, `parameters`, `static` are tuples of arguments."""
+        if all(type(parameter) is float for parameter in parameters) and axis is None:
+            runner = self._runners.get((None, (), static)) or self._runner(None, (), static)
+            if not any(type(array) is Traced for array in arrays):
+                return runner(arrays, parameters, out)
+        if any(isinstance(value, Traced) for value in (*arrays, *parameters)):
+            return self._inline(arrays, parameters, static)
+        numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
+        runner = self._runner(None, tuple(channel.name for channel in channels), static)
+        (y,) = runner.run(arrays, numbers, channels, (out,)).values()
+        return y
+
+    def _backward(
+        self,
+        dy: Any,
+        arrays: tuple,
+        parameters: tuple,
+        static: tuple[str, ...],
+        wrt: Any,
+        axis: Any,
+        out: Any,
+    ) -> tuple:
+        names = self._wrt(wrt)
+        outs = out if isinstance(out, tuple) else (out,)
+        numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
+        runner = self._runner(names, tuple(channel.name for channel in channels), static)
+        results = runner.run((dy, *arrays), numbers, channels, outs)
+        given = dict(zip(self.parameters, parameters, strict=True))
+        return tuple(
+            _like_parameter(results[f"d{name}"], given[name])
+            if name in given
+            else results[f"d{name}"]
+            for name in names
+        )
+
+    def input_grad(
+        self,
+        dy: Any,
+        x: Any,
+        parameters: tuple = (),
+        static: tuple[str, ...] = (),
+        axis: Any = None,
+        out: Any = None,
+    ) -> np.ndarray:
+        """The gradient of the only array operand, by the shortest way."""
+        if axis is None and all(type(parameter) is float for parameter in parameters):
+            key = (self.arrays, (), static)
+            runner = self._runners.get(key) or self._runner(*key)
+            return runner((dy, x), parameters, out)
+        return self._backward(dy, (x,), parameters, static, self.arrays, axis, out)[0]
+
+    def _runner(
+        self, wrt: tuple[str, ...] | None, channels: tuple[str, ...], static: tuple[str, ...]
+    ) -> ProgramRunner:
+        key = (wrt, channels, static)
+        if key not in self._runners:
+            program = self.trace(wrt, channels, **dict(zip(self.static, static, strict=True)))
+            self._runners[key] = ProgramRunner(program, self.arrays[0])
+        return self._runners[key]
+
+    def _sorted_parameters(
+        self, parameters: tuple, axis: Any, x: Any
+    ) -> tuple[list[float], list[Channel]]:
+        """Parameters as numbers and as one a channel."""
+        if not parameters:
+            return [], []
+        array = as_operand(x, self.arrays[0])
+        checked = [
+            as_parameter(value, name, axis, array)
+            for value, name in zip(parameters, self.parameters, strict=True)
+        ]
+        channels = [value for value in checked if isinstance(value, Channel)]
+        return [value for value in checked if not isinstance(value, Channel)], channels
+
+    def _wrt(self, wrt: Any) -> tuple[str, ...]:
+        known = (*self.arrays, *self.parameters)
+        names = known if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        unknown = [name for name in names if name not in known]
+        if unknown or not names:
+            raise ValueError(f"wrt must name operands of {self.__name__}, {known}, got {wrt!r}")
+        return names
+
+    def _inline(self, arrays: tuple, parameters: tuple, static: tuple[str, ...]) -> Traced:
+        """Called on traced operands: this operator's maths becomes part of another's."""
+        values = {**dict(zip(self.arrays, arrays, strict=True)),
+                  **dict(zip(self.parameters, parameters, strict=True)),
+                  **dict(zip(self.static, static, strict=True))}  # fmt: skip
+        return self.function(**values)
+
+
+def _by_name(module: str, name: str) -> Operator:
+    """Operators are pickled by name, as functions are."""
+    import importlib
+
+    return getattr(importlib.import_module(module), name)
+
+
+def _like_parameter(total: np.ndarray, parameter: Any) -> Any:
+    """A parameter's gradient in the parameter's own kind and dtype."""
+    if not hasattr(parameter, "dtype") and not isinstance(parameter, Sequence):
+        return float(total[0])
+    array = np.asarray(parameter)
+    dtype = array.dtype.newbyteorder("=")
+    with np.errstate(over="ignore"):
+        gradient = total.reshape(array.shape).astype(
+            dtype if dtype.kind not in "iu" else np.float64
+        )
+    return gradient[()] if isinstance(parameter, np.generic) else gradient
+
+
+def _defaults(signature: inspect.Signature, choices: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Each argument with its default: None for an array, a float for a parameter, a str for a choice.
+
+    Raises
+    ------
+    TypeError
+        For an argument of any other kind, and for choices that are not those of the arguments.
+    """
+    defaults: dict[str, Any] = {}
+    for name, argument in signature.parameters.items():
+        default = argument.default
+        if argument.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            raise TypeError(f"an operator's arguments have names: {argument}")
+        if default is inspect.Parameter.empty:
+            defaults[name] = None
+        elif isinstance(default, str):
+            if default not in choices.get(name, ()):
+                raise TypeError(f"elementwise({name}=(…)) must list the choices, {default!r} too")
+            defaults[name] = default
+        else:
+            defaults[name] = float(default)
+    unknown = set(choices) - {
+        name for name, default in defaults.items() if isinstance(default, str)
+    }
+    if unknown or None not in defaults.values():
+        raise TypeError(
+            f"choices for {sorted(unknown)}, which have no string as default"
+            if unknown
+            else "an operator takes at least one array: an argument without a default"
+        )
+    return defaults
+
+
+def _with_signature(operator: Operator, body: Callable, before: str, keywords: str) -> Callable:
+    """A function with the operator's real arguments that sorts them for `body`.
+
+    Python binds arguments faster than any code here could, and says what is wrong with them.
+    """
+    arguments = ", ".join(
+        name if default is None else f"{name}={default!r}"
+        for name, default in operator._defaults.items()
+    )
+
+    def group(names: Sequence[str]) -> str:
+        return "(" + "".join(f"{name}, " for name in names) + ")"
+
+    passed = [keyword.partition("=")[0] for keyword in keywords.split(", ")]
+    static = ", ".join(f"_choose({n}, {n!r}, {operator.choices[n]!r})" for n in operator.static)
+    text = (
+        f"def {operator.__name__}({before}{arguments}, *, {keywords}):\n"
+        f"    return _body({before}{group(operator.arrays)}, {group(operator.parameters)}, "
+        f"({static}{',' if static else ''}), {', '.join(passed)})\n"
+    )
+    scope: dict[str, Any] = {"_body": body, "_choose": choose}
+    exec(text, scope)
+    function: types.FunctionType = scope[operator.__name__]
+    function.__doc__, function.__module__ = operator.__doc__, operator.__module__
+    return function

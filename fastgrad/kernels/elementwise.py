@@ -1,0 +1,115 @@
+"""The elementwise walk: every tile is read, computed in one fused loop, and written, once.
+
+Passes: 1. Buffers: one tile for each result that is staged, one for each operand that is gathered.
+Traffic: the bytes of each operand and of each result, once; past the cache, results go by
+non-temporal stores and are not read before they are written.
+
+A contiguous operand is read by the fused loop where it lies; a copy into UB of its own costs 1.3 times.
+Results are staged in UB where the loop may not store straight to memory: in place (the loop's
+run-time alias check would fail, and scalar code is 8 times slower) or past the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from ..runtime import threads
+from ..runtime.tiling import streams
+from . import launch, layout
+from .layout import Layout
+from .template import DIRECT, STAGED, STREAMED, Fields, constants
+
+__all__ = ["ElementwiseWalk", "source"]
+
+_WALK = """
+@kernel("int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
+def tiles(lo, hi, size, block_size, store, shape, layouts, {arguments}):
+    \"\"\"Walk tiles `lo` to `hi` of `size` elements with scratch of its own.\"\"\"
+    # Streamed tiles start where a cache line of the first result does.
+    shift = {first}.ctypes.data % LINE // {first}.itemsize if store == STREAMED else 0
+{buffers}
+    for tile in range(lo, hi):
+        start = max(0, tile * block_size - shift)
+        stop = min(size, (tile + 1) * block_size - shift)
+        m = stop - start
+        if m <= 0:
+            continue
+{tiles_in}
+        body({body_arguments})
+{tiles_out}
+    if store == STREAMED:
+        store_fence()
+"""
+
+
+def source(fields: Fields) -> str:
+    """The text of `tiles` around a `body` that computes one tile."""
+    return constants() + _WALK.format(
+        types=fields.types,
+        arguments=fields.arguments,
+        body_arguments=fields.body_arguments,
+        first=fields.results[0][0],
+        buffers=fields.buffers(4),
+        tiles_in=fields.tiles_in(8),
+        tiles_out=fields.tiles_out(8),
+    )
+
+
+class ElementwiseWalk:
+    """The compiled walk of one program in one precision, ready to be called.
+
+    Parameters
+    ----------
+    module : module
+        A generated module with `tiles`.
+    """
+
+    def __init__(self, module: ModuleType):
+        self._tiles = module.tiles
+
+    def __call__(
+        self,
+        arrays: Sequence[np.ndarray],
+        numbers: Sequence[float],
+        size: int,
+        in_place: bool,
+        block_size: int,
+        where: Layout | None = None,
+        widths: Sequence[int] = (),
+        inner: int = 1,
+    ) -> list[np.ndarray]:
+        """Compute all tiles; there are no sums to return.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            Operands, then results; each flat, as far as `where` calls it dense.
+        numbers : sequence of float
+            The operands that are one number each.
+        size : int
+            Elements of each array.
+        in_place : bool
+            Whether a result is one of the operands.
+        block_size : int
+            Elements of a tile.
+        where : Layout, optional
+            Where the elements lie; None where all arrays are dense.
+        widths, inner
+            Of the sums of a `ReducingWalk`.
+        """
+        store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
+        shape, rows = where or layout.dense(len(arrays))
+        count = -(-size // block_size) + 1  # one more: shifted tiles may begin one before
+        arguments = (size, block_size, store, shape, rows, *arrays, *numbers)
+        launch.run(self._tiles, threads.cores_for(size), count, arguments)
+        return []
+
+
+def store_mode(moved_bytes: int, in_place: bool) -> int:
+    """How results leave a launch that moves `moved_bytes`."""
+    if streams(moved_bytes):
+        return STREAMED
+    return STAGED if in_place else DIRECT

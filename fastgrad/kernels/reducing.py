@@ -1,0 +1,126 @@
+"""The elementwise walk that also sums: gradients of a number, or of one number a channel.
+
+Passes: 1, the summed values never reach memory. Buffers: those of the elementwise walk, and one chunk
+for each sum. Traffic: the bytes of operands and results once; partial sums are at most 1/1000 of them.
+
+The walk is in logical (C) order whatever the layout, and a sum is taken in three steps of fixed size:
+a chunk of `CHUNK` elements, a unit of some chunks, all units in their order. Size and channels
+alone set these steps, so the bits depend on no layout, block size or number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from ..runtime import threads
+from . import launch, layout
+from .elementwise import store_mode
+from .layout import Layout
+from .template import Fields, constants
+
+__all__ = ["CHUNK", "ReducingWalk", "source"]
+
+#: Elements that are summed at a time.
+CHUNK = 2048
+#: Units in a launch, at most: enough to share them evenly over any number of cores.
+_UNITS = 64
+#: Elements of a unit for each channel, at least: partial sums stay small beside the data.
+_ELEMENTS_PER_CHANNEL = 64
+
+_WALK = """
+CHUNK = {chunk}
+
+
+@kernel("int64, int64, int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
+def tiles(lo, hi, size, block_size, store, unit, inner, shape, layouts, {arguments}):
+    \"\"\"Walk units `lo` to `hi`, tile by tile, and sum each of their chunks.\"\"\"
+{buffers}
+{chunks}
+    for own in range(lo, hi):
+        unit_stop = min(size, (own + 1) * unit)
+        for chunk in range(own * unit, unit_stop, CHUNK):
+            chunk_stop = min(chunk + CHUNK, unit_stop)
+            for start in range(chunk, chunk_stop, block_size):
+                stop = min(start + block_size, chunk_stop)
+                m = stop - start
+{tiles_in}
+{sums_in}
+                body({body_arguments})
+{tiles_out}
+{sums_out}
+    store_fence()
+"""
+
+
+def source(fields: Fields) -> str:
+    """The text of `tiles` around a `body` that computes one tile."""
+    names = [name for name, _ in fields.sums]
+    return constants() + _WALK.format(
+        chunk=CHUNK,
+        types=fields.types,
+        arguments=fields.arguments,
+        body_arguments=fields.body_arguments,
+        buffers=fields.buffers(4),
+        tiles_in=fields.tiles_in(16),
+        tiles_out=fields.tiles_out(16),
+        chunks="".join(f"    ub_{n} = np.empty(CHUNK, f)\n" for n in names),
+        sums_in="".join(f"{'':16}{n}_t = ub_{n}[start - chunk : stop - chunk]\n" for n in names),
+        sums_out="".join(
+            f"{'':12}add_to_channels({n}[own], ub_{n}[: chunk_stop - chunk], chunk, inner)\n"
+            for n in names
+        ),
+    )
+
+
+def unit_size(size: int, channels: int) -> int:
+    """Elements of a unit: a multiple of `CHUNK` that depends on nothing else than these two."""
+    wanted = max(-(-size // _UNITS), channels * _ELEMENTS_PER_CHANNEL, CHUNK)
+    return -(-wanted // CHUNK) * CHUNK
+
+
+class ReducingWalk:
+    """The compiled walk of one program in one precision, ready to be called.
+
+    Parameters
+    ----------
+    module : module
+        A generated module with `tiles`.
+    """
+
+    def __init__(self, module: ModuleType):
+        self._tiles = module.tiles
+
+    def __call__(
+        self,
+        arrays: Sequence[np.ndarray],
+        numbers: Sequence[float],
+        size: int,
+        in_place: bool,
+        block_size: int,
+        where: Layout | None = None,
+        widths: Sequence[int] = (1,),
+        inner: int = 1,
+    ) -> list[np.ndarray]:
+        """Compute all tiles; returns the sums in float64.
+
+        Parameters
+        ----------
+        arrays, numbers, size, in_place, block_size, where
+            As for `ElementwiseWalk`; `where` is in C order.
+        widths : sequence of int
+            Elements of each sum: 1, or the length of the channel axis.
+        inner : int
+            Elements that follow each other in the same channel.
+        """
+        unit = unit_size(size, max(widths))
+        count = -(-size // unit)
+        partials = [np.zeros((count, own)) for own in widths]
+        store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
+        shape, rows = where or layout.dense(len(arrays))
+        arguments = (size, block_size, store, unit, inner, shape, rows)
+        cores = min(threads.cores_for(size), count)
+        launch.run(self._tiles, cores, count, (*arguments, *arrays, *partials, *numbers))
+        return [partial.sum(axis=0) for partial in partials]

@@ -1,0 +1,106 @@
+"""The pieces of text that every walk over elements has in common: buffers, tiles in, tiles out."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import layout
+
+__all__ = ["DIRECT", "STAGED", "STREAMED", "Fields", "constants", "local_name"]
+
+#: How a result tile leaves: stored by the fused loop, staged in UB, staged and past the cache.
+DIRECT, STAGED, STREAMED = 0, 1, 2
+
+_BUFFER_IN = "ub_{name} = np.empty(block_size if layouts[{row}, 0] != DENSE else 0, np.{kind})"
+_BUFFER_OUT = "ub_{name} = np.empty(block_size, np.{kind})"
+_TILE_IN = "{name}_t = tile_of({name}, ub_{name}, layouts[{row}], shape, start, m)"
+_TILE_OUT = """\
+direct_{name} = store == DIRECT and layouts[{row}, 0] == DENSE
+{name}_t = {name}[start:stop] if direct_{name} else ub_{name}[:m]"""
+_COPY_OUT = """\
+if layouts[{row}, 0] != DENSE:
+    scatter({name}_t, layouts[{row}], shape, start)
+elif store != DIRECT:
+    copy_out({name}[start:stop], {name}_t, store == STREAMED)"""
+
+Field = tuple[str, str]
+
+#: Names that generated code uses itself; an operand called so gets an underscore.
+_TAKEN = frozenset(
+    (
+        *("i", "f", "m", "np", "vu", "lo", "hi", "size", "block_size", "store", "unit", "inner"),
+        *("shape", "layouts", "shift", "tile", "start", "stop", "own", "chunk", "chunk_stop"),
+        *("unit_stop", "body", "tiles", "lane", "kernel"),
+    )
+)
+_TAKEN_FORMS = re.compile(r"v\d+(_q|_s1|_s2)?|(ub|direct)_.*|.*_(t|i)")
+
+
+def local_name(name: str) -> str:
+    """What an operand or result is called in generated code."""
+    clashes = name in _TAKEN or keyword.iskeyword(name) or _TAKEN_FORMS.fullmatch(name)
+    return f"{name}_" if clashes else name
+
+
+def constants() -> str:
+    """The modes that the walks compare with, as globals of the generated module."""
+    return f"DIRECT, STREAMED, DENSE = {DIRECT}, {STREAMED}, {layout.DENSE}\n"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Names and element types of what a walk is given, in the order of the body's arguments.
+
+    Attributes
+    ----------
+    operands, results, sums, numbers : tuple of (str, str)
+        Array operands, results of their shape, results summed over lanes, numbers.
+    """
+
+    operands: tuple[Field, ...]
+    results: tuple[Field, ...]
+    sums: tuple[Field, ...]
+    numbers: tuple[Field, ...]
+
+    @property
+    def types(self) -> str:
+        """The signature's tail."""
+        arrays = [f"{kind}[::1]" for _, kind in (*self.operands, *self.results)]
+        partials = ["float64[:, ::1]" for _ in self.sums]
+        return ", ".join([*arrays, *partials, *(kind for _, kind in self.numbers)])
+
+    @property
+    def arguments(self) -> str:
+        """The arguments' names."""
+        fields = (*self.operands, *self.results, *self.sums, *self.numbers)
+        return ", ".join(name for name, _ in fields)
+
+    @property
+    def body_arguments(self) -> str:
+        """What the body is called with for one tile."""
+        tiles = [f"{name}_t" for name, _ in (*self.operands, *self.results, *self.sums)]
+        return ", ".join([*tiles, *(name for name, _ in self.numbers)])
+
+    def buffers(self, indent: int) -> str:
+        """Allocate UB: a tile for each operand that is gathered and each result that is staged."""
+        return self._each(_BUFFER_IN, self.operands, indent) + self._each(
+            _BUFFER_OUT, self.results, indent
+        )
+
+    def tiles_in(self, indent: int) -> str:
+        """Name the tiles of operands and results."""
+        return self._each(_TILE_IN, self.operands, indent) + self._each(
+            _TILE_OUT, self.results, indent
+        )
+
+    def tiles_out(self, indent: int) -> str:
+        """Copy staged results to memory."""
+        return self._each(_COPY_OUT, self.results, indent)
+
+    def _each(self, template: str, fields: Sequence[Field], indent: int) -> str:
+        rows = {name: row for row, (name, _) in enumerate((*self.operands, *self.results))}
+        texts = (template.format(name=name, kind=kind, row=rows[name]) for name, kind in fields)
+        return "".join(" " * indent + line + "\n" for text in texts for line in text.split("\n"))

@@ -1,0 +1,112 @@
+"""The meaning of every instruction in NumPy: what the interpreter runs and constants fold by.
+
+Plain and slow on purpose. `math.erf` and its like stand in for what NumPy does not have.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+__all__ = ["EVALUATE"]
+
+
+def _quiet(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def run(*args):
+        with np.errstate(all="ignore"):
+            return function(*args)
+
+    return run
+
+
+def _each(function: Callable[[float], float]) -> Callable:
+    """A function of one number for arrays, in double precision, back in the array's own dtype."""
+    vector = np.vectorize(function, otypes=[np.float64])
+    return lambda z: vector(np.asarray(z, np.float64)).astype(np.asarray(z).dtype)[()]
+
+
+def _sigmoid(z):
+    decay = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1 / (1 + decay), decay / (1 + decay))[()]
+
+
+def _dsigmoid(z):
+    return _sigmoid(z) * _sigmoid(-z)
+
+
+def _scaled(factor: Callable) -> Callable:
+    """`a·f(z)`, or `a·b·f(z)`, where an `f(z)` that is 0 wins against an infinite `a`."""
+
+    def run(*args):
+        value = factor(args[-1])
+        for a in reversed(args[:-1]):
+            value = np.where((value == 0) & ~np.isnan(a), 0 * value, a * value)
+        return value[()]
+
+    return _quiet(run)
+
+
+erf, erfc = _each(math.erf), _each(math.erfc)
+
+
+def _normal_cdf(z):
+    return 0.5 * erfc(-z / math.sqrt(2))
+
+
+def _normal_pdf(z):
+    return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+
+
+def _exp_neg_square(z):
+    return np.exp(-z * z)
+
+
+#: Factors that decay to 0: products with them have exact tails (`fastgrad.program.tails`).
+_DECAYING: dict[str, Callable] = {
+    "exp": np.exp,
+    "sigmoid": _sigmoid,
+    "dsigmoid": _dsigmoid,
+    "normal_cdf": _normal_cdf,
+    "normal_pdf": _normal_pdf,
+    "exp_neg_square": _exp_neg_square,
+}
+
+#: Instruction name -> function of NumPy arrays and numbers.
+EVALUATE: dict[str, Callable] = {
+    "add": _quiet(np.add),
+    "sub": _quiet(np.subtract),
+    "mul": _quiet(np.multiply),
+    "div": _quiet(np.divide),
+    "exp": _quiet(np.exp),
+    "exp2": _quiet(np.exp2),
+    "expm1": _quiet(np.expm1),
+    "log": _quiet(np.log),
+    "log1p": _quiet(np.log1p),
+    "sigmoid": _quiet(_sigmoid),
+    "dsigmoid": _quiet(_dsigmoid),
+    "tanh": np.tanh,
+    "tanhshrink": lambda z: z - np.tanh(z),
+    "erf": erf,
+    "erfc": erfc,
+    "normal_cdf": _normal_cdf,
+    "normal_pdf": _quiet(_normal_pdf),
+    "exp_neg_square": _quiet(_exp_neg_square),
+    "reciprocal": _quiet(lambda z: 1 / z),
+    "sqrt": _quiet(np.sqrt),
+    "rsqrt": _quiet(lambda z: 1 / np.sqrt(z)),
+    "abs": np.abs,
+    "floor": np.floor,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "where": np.where,
+}
+for _name, _factor in _DECAYING.items():
+    EVALUATE[f"scaled_{_name}"] = EVALUATE[f"scaled2_{_name}"] = _scaled(_factor)

@@ -1,0 +1,137 @@
+"""The optimiser: nodes are made in their simplest form, and known cancellations are written away.
+
+`build` makes one node and simplifies it with what lies directly below; `reuse_products` looks at a
+whole program. Rewrites that change the rounding only ever make it better: each replaces a difference
+that cancels by the instruction that does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from .expression import Node, const, make, rebuild, walk
+from .numpy_unit import EVALUATE
+
+__all__ = ["build", "negated", "reuse_products"]
+
+
+def build(op: str, *args: Node) -> Node:
+    """The simplest node that means `op(*args)`."""
+    if all(arg.op == "const" for arg in args):
+        return const(EVALUATE[op](*(arg.value for arg in args)))
+    rule = _RULES.get(op)
+    simpler = rule(*args) if rule else None
+    return make(op, *args) if simpler is None else simpler
+
+
+def negated(z: Node) -> Node:
+    """-z."""
+    return build("mul", z, const(-1.0))
+
+
+def _is(node: Node, value: float) -> bool:
+    return node.op == "const" and node.value == value
+
+
+def _array_first(a: Node, b: Node) -> tuple[Node, Node]:
+    """Commutative operands in the order in which a vector-scalar instruction takes them."""
+    return (b, a) if b.is_array and not a.is_array else (a, b)
+
+
+def _near_one(value: float) -> float:
+    """`sqrt(2)·(1/sqrt(2))` and its like are meant to be 1."""
+    return 1.0 if abs(value - 1.0) < 2**-50 else value
+
+
+def _mul(a: Node, b: Node) -> Node | None:
+    a, b = _array_first(a, b)
+    if _is(b, 1.0):
+        return a
+    if b.op == "const" and a.op == "mul" and a.args[1].op == "const":
+        return build("mul", a.args[0], const(_near_one(a.args[1].value * b.value)))
+    if b.op == "const" and a.op == "div" and a.args[1].op == "const":
+        return build("mul", a.args[0], const(_near_one(b.value / a.args[1].value)))
+    return make("mul", a, b)
+
+
+def _add(a: Node, b: Node) -> Node | None:
+    a, b = _array_first(a, b)
+    if a is b:
+        return build("mul", a, const(2.0))
+    if _is(b, 0.0):
+        return a
+    if _is(b, 1.0):
+        return _one_plus(a)
+    if _is(b, -1.0) and a.op == "exp":
+        return build("expm1", a.args[0])
+    if b.op == "mul" and _is(b.args[1], -1.0) and b.args[0].op == "tanh" and b.args[0].args[0] is a:
+        return build("tanhshrink", a)
+    return make("add", a, b)
+
+
+def _one_plus(a: Node) -> Node:
+    """1 + a, without the cancellation where a is near -1."""
+    inner, sign = (a.args[0], -1.0) if a.op == "mul" and _is(a.args[1], -1.0) else (a, 1.0)
+    if inner.op == "tanh":
+        half = build("sigmoid", build("mul", inner.args[0], const(2.0 * sign)))
+        return build("mul", half, const(2.0))
+    if inner.op == "erf":
+        half = build("normal_cdf", build("mul", inner.args[0], const(sign * math.sqrt(2))))
+        return build("mul", half, const(2.0))
+    if inner.op == "sigmoid" and sign < 0:
+        return build("sigmoid", negated(inner.args[0]))
+    return make("add", a, const(1.0))
+
+
+def _sub(a: Node, b: Node) -> Node | None:
+    if b.op == "const":
+        return build("add", a, const(-b.value))
+    if not a.is_array or b.op == "tanh":
+        return build("add", negated(b), a) if b.op != "tanh" else build("add", a, negated(b))
+    return make("sub", a, b)
+
+
+def _div(a: Node, b: Node) -> Node | None:
+    if b.op == "const" and math.frexp(b.value)[0] in (0.5, -0.5):  # a power of two: exact
+        return build("mul", a, const(1.0 / b.value))
+    if b.op == "add" and _is(b.args[1], 1.0) and b.args[0].op == "exp":
+        return build("mul", a, build("sigmoid", negated(b.args[0].args[0])))
+    if _is(a, 1.0):
+        return build("reciprocal", b)
+    return make("div", a, b)
+
+
+def _log(a: Node) -> Node | None:
+    if a.op == "add" and _is(a.args[1], 1.0):
+        return build("log1p", a.args[0])
+    return make("log", a)
+
+
+_RULES: dict[str, Callable[..., Node | None]] = {
+    "mul": _mul,
+    "add": _add,
+    "sub": _sub,
+    "div": _div,
+    "log": _log,
+}
+
+
+def reuse_products(*roots: Node) -> tuple[Node, ...]:
+    """Take the factors of a product in the order in which a part of it is there already.
+
+    `x·(t·k)` becomes `(x·k)·t` where the program computes `x·k` anyway: the derivative of
+    `x·sigmoid(beta·x)` is so the eight instructions that one writes by hand.
+    """
+    present = {node for node in walk(*roots) if node.op == "mul"}
+
+    def rule(node: Node, args: tuple[Node, ...]) -> Node:
+        if node.op == "mul":
+            for x, product in (args, args[::-1]):
+                if product.op == "mul" and x.is_array and not product.args[1].is_array:
+                    t, k = product.args
+                    if (known := build("mul", x, k)) in present:
+                        return build("mul", known, t)
+        return build(node.op, *args)
+
+    return rebuild(roots, rule)

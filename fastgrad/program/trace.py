@@ -1,0 +1,85 @@
+"""From a Python function of one line of maths to programs, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .derive import derivative
+from .expression import Node, operand
+from .maths import Traced, TraceError, _node
+from .optimize import build, reuse_products
+from .program import Program, Result
+
+__all__ = ["trace_backward", "trace_forward", "trace_given_backward"]
+
+
+def trace_forward(
+    function: Callable, name: str, kinds: Mapping[str, str], static: Mapping[str, Any]
+) -> Program:
+    """The program of `function`.
+
+    Parameters
+    ----------
+    function : callable
+        One line of maths over operands.
+    name : str
+        The operator's name.
+    kinds : mapping of str to str
+        Every operand, in order: ``"array"``, ``"channel"`` (an array of one element a channel) or
+        ``"number"``.
+    static : mapping of str to object
+        Arguments that choose a program (``approximate="tanh"``).
+    """
+    operands = tuple(operand(own_name, kind != "number") for own_name, kind in kinds.items())
+    value = _run(function, operands, static)
+    channels = frozenset(own_name for own_name, kind in kinds.items() if kind == "channel")
+    result = "out" if "y" in kinds else "y"
+    return Program(name, operands, (Result(result, reuse_products(value)[0]),), channels)
+
+
+def trace_backward(forward: Program, wrt: Sequence[str]) -> Program:
+    """The derived backward program: gradients of the operands named in `wrt`.
+
+    Each is the derivative, seeded with 1, and multiplied by `dy` last.
+    """
+    by_name = {node.name: node for node in forward.operands}
+    value = forward.results[0].value
+    slopes = reuse_products(*(derivative(value, by_name[name]) for name in wrt))
+    return _backward(forward, wrt, slopes)
+
+
+def trace_given_backward(
+    forward: Program, wrt: Sequence[str], function: Callable, static: Mapping[str, Any]
+) -> Program:
+    """The backward program of a function that gives the slopes for every operand, by hand."""
+    traced = function(*map(Traced, forward.operands), **static)
+    given = traced if isinstance(traced, tuple) else (traced,)
+    if len(given) != len(forward.operands):
+        raise TraceError(
+            f"the backward of {forward.name} gives {len(given)} derivatives, "
+            f"it takes one for each of {len(forward.operands)} operands"
+        )
+    slopes = dict(zip((node.name for node in forward.operands), given, strict=True))
+    return _backward(forward, wrt, reuse_products(*(_node(slopes[name]) for name in wrt)))
+
+
+def _backward(forward: Program, wrt: Sequence[str], slopes: Sequence[Node]) -> Program:
+    dy = operand("dy", True)
+    is_full = {
+        node.name: node.is_array and node.name not in forward.channels for node in forward.operands
+    }
+    results = tuple(
+        Result(f"d{name}", build("mul", slope, dy), not is_full[name])
+        for name, slope in zip(wrt, slopes, strict=True)
+    )
+    suffix = "grad" if tuple(wrt) == ("x",) else "grad_" + "_".join(wrt)
+    operands = (dy, *forward.operands)
+    return Program(f"{forward.name}_{suffix}", operands, results, forward.channels)
+
+
+def _run(function: Callable, operands: tuple[Node, ...], static: Mapping[str, Any]) -> Node:
+    result = function(*map(Traced, operands), **static)
+    if result is None or isinstance(result, tuple):
+        raise TraceError(f"{function.__name__} must return one value, got {result!r}")
+    return _node(result)

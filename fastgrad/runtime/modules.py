@@ -1,0 +1,56 @@
+"""Generated source text becomes an importable module with a real file behind it.
+
+The file lies in the cache folder, so that tracebacks, profilers and debuggers show its lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import threading
+from types import ModuleType
+
+from . import cache
+
+__all__ = ["load_module"]
+
+_PACKAGE = "fastgrad.generated"
+_lock = threading.RLock()
+
+
+def load_module(stem: str, source: str) -> ModuleType:
+    """The module of `source`, executed once a process.
+
+    Its name is `stem` and a hash of the source and of all that it is compiled against. It is in
+    `sys.modules` under its name: code loaded from the cache looks its globals up there.
+    """
+    file_stem = f"{stem}_{cache.digest(source, cache.environment())}"
+    name = f"{_PACKAGE}.{file_stem}"
+    with _lock:
+        if name not in sys.modules:
+            sys.modules[name] = _execute(name, _file_of(file_stem, source), source)
+        return sys.modules[name]
+
+
+def _file_of(file_stem: str, source: str) -> str:
+    """Where the source is to be found: its file, written if need be, or a name for `linecache`."""
+    place = cache.folder()
+    path = place / f"{file_stem}.py" if place else None
+    if path is not None and (path.exists() or cache.publish(path.name, source.encode())):
+        return str(path)
+    pseudo = f"<{file_stem}>"
+    lines = source.splitlines(keepends=True)
+    linecache.cache[pseudo] = (len(source), None, lines, pseudo)
+    return pseudo
+
+
+def _execute(name: str, filename: str, source: str) -> ModuleType:
+    module = ModuleType(name)
+    module.__file__ = filename
+    sys.modules[name] = module  # Numba looks its functions' module up while it compiles them
+    try:
+        exec(compile(source, filename, "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

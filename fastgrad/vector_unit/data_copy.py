@@ -1,0 +1,126 @@
+"""`data_copy`: tiles between memory and the Unified Buffer.
+
+In: a contiguous operand is not copied at all (the fused loop reads it where it is); any other one is
+gathered. Out: plain, past the cache (non-temporal), or scattered. An operand's *layout* is one row
+of int64: its mode, the address of its first element, and its byte strides; the *shape* that goes with
+the strides is common to all operands of a launch.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .lanes import lane
+from .memory import LINE, load_at, store_at, store_line, swap_bytes
+from .x86 import store_fence
+
+__all__ = ["copy_out", "gather", "scatter", "store_fence", "tile_of"]
+
+#: Modes of a layout row. The Python side writes them (`fastgrad.kernels.layout`).
+DENSE, STRIDED, SWAPPED = 0, 1, 2
+
+
+@lane
+def tile_of(operand, buffer, layout, shape, start, size):
+    """Elements `start`, … `start + size` of an operand, as a contiguous array.
+
+    `operand` itself where it is dense, else gathered into `buffer`.
+    """
+    if layout[0] == DENSE:
+        return operand[start : start + size]
+    gather(buffer[:size], layout, shape, start)
+    return buffer[:size]
+
+
+@njit(nogil=True, error_model="numpy", boundscheck=False)
+def gather(tile, layout, shape, start):
+    """Fill `tile` with the elements from linear index `start` on of a strided operand."""
+    index = np.empty(shape.size, np.int64)
+    address = _seek(index, layout, shape, start)
+    last = shape.size - 1
+    stride = layout[2 + last]
+    done = 0
+    while done < tile.size:
+        run = min(shape[last] - index[last], tile.size - done)
+        _gather_run(tile[done : done + run], address, stride)
+        done += run
+        address = _advance(index, layout, shape, address, run)
+    if layout[0] == SWAPPED:
+        for i in range(tile.size):
+            tile[i] = swap_bytes(tile[i])
+
+
+@njit(nogil=True, error_model="numpy", boundscheck=False)
+def scatter(tile, layout, shape, start):
+    """Store `tile` to the elements from linear index `start` on of a strided result."""
+    index = np.empty(shape.size, np.int64)
+    address = _seek(index, layout, shape, start)
+    last = shape.size - 1
+    stride = layout[2 + last]
+    done = 0
+    while done < tile.size:
+        run = min(shape[last] - index[last], tile.size - done)
+        for i in range(run):
+            store_at(tile[done + i], address + i * stride)
+        done += run
+        address = _advance(index, layout, shape, address, run)
+
+
+@lane
+def _seek(index, layout, shape, start):
+    """Set `index` to the position of linear index `start`; returns that element's address."""
+    address = layout[1]
+    for axis in range(shape.size - 1, -1, -1):
+        index[axis] = start % shape[axis]
+        start //= shape[axis]
+        address += index[axis] * layout[2 + axis]
+    return address
+
+
+@lane
+def _advance(index, layout, shape, address, run):
+    """Move `index` on by `run` elements, at most to the end of its row; returns the new address."""
+    last = shape.size - 1
+    index[last] += run
+    address += run * layout[2 + last]
+    axis = last
+    while axis > 0 and index[axis] == shape[axis]:
+        index[axis] = 0
+        index[axis - 1] += 1
+        address += layout[1 + axis] - shape[axis] * layout[2 + axis]
+        axis -= 1
+    return address
+
+
+@lane
+def _gather_run(tile, address, stride):
+    """One row: a plain copy, a broadcast element, or single elements `stride` bytes apart."""
+    if stride == tile.itemsize:
+        for i in range(tile.size):
+            tile[i] = load_at(tile, address + i * tile.itemsize)
+    elif stride == 0:
+        value = load_at(tile, address)
+        for i in range(tile.size):
+            tile[i] = value
+    else:
+        for i in range(tile.size):
+            tile[i] = load_at(tile, address + i * stride)
+
+
+@njit(nogil=True, error_model="numpy", boundscheck=False)
+def copy_out(destination, tile, streaming):
+    """Copy a result tile to memory; `streaming` passes by the cache, whole lines at a time."""
+    if not streaming:
+        for i in range(tile.size):
+            destination[i] = tile[i]
+        return
+    lanes = LINE // tile.itemsize
+    head = min(tile.size, (-destination.ctypes.data % LINE) // tile.itemsize)
+    whole = head + (tile.size - head) // lanes * lanes
+    for i in range(head):
+        destination[i] = tile[i]
+    for i in range(head, whole, lanes):
+        store_line(destination, i, tile)
+    for i in range(whole, tile.size):
+        destination[i] = tile[i]

@@ -1,0 +1,88 @@
+"""Loads and stores that NumPy indexing in Numba cannot express: by address, swapped, past the cache."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = ["LINE", "load_at", "store_at", "store_line", "swap_bytes"]
+
+#: Bytes of a cache line: what a non-temporal store has to write whole.
+LINE = 64
+
+
+def _address(context, builder, element, address):
+    return builder.inttoptr(address, context.get_data_type(element).as_pointer())
+
+
+@intrinsic
+def load_at(typing_context, like, address):
+    """The element of the dtype of the array `like` at `address` (bytes), which need not be aligned."""
+    element = like.dtype
+
+    def generate(context, builder, signature, arguments):
+        value = builder.load(_address(context, builder, element, arguments[1]))
+        value.align = 1
+        return value
+
+    return element(like, types.int64), generate
+
+
+@intrinsic
+def store_at(typing_context, value, address):
+    """Store `value` at `address` (bytes), which need not be aligned."""
+
+    def generate(context, builder, signature, arguments):
+        instruction = builder.store(arguments[0], _address(context, builder, value, arguments[1]))
+        instruction.align = 1
+        return context.get_dummy_value()
+
+    return types.void(value, types.int64), generate
+
+
+@intrinsic
+def swap_bytes(typing_context, value):
+    """`value` with its bytes in the opposite order."""
+
+    def generate(context, builder, signature, arguments):
+        own_type = context.get_data_type(value)
+        integer = ir.IntType(context.get_abi_sizeof(own_type) * 8)
+        swap = builder.module.declare_intrinsic("llvm.bswap", [integer])
+        swapped = builder.call(swap, [builder.bitcast(arguments[0], integer)])
+        return builder.bitcast(swapped, own_type)
+
+    return value(value), generate
+
+
+@intrinsic
+def store_line(typing_context, destination, offset, source):
+    """Store one cache line of the contiguous `source` to `destination`, both from `offset` on,
+    without reading or keeping the line in the cache.
+
+    `destination[offset]` has to lie at the start of a cache line.
+    """
+    element = destination.dtype
+
+    def generate(context, builder, signature, arguments):
+        element_type = context.get_data_type(element)
+        lanes = LINE // context.get_abi_sizeof(element_type)
+        line = ir.VectorType(element_type, lanes).as_pointer()
+
+        def pointer(index):
+            array = cgutils.create_struct_proxy(signature.args[index])(
+                context, builder, arguments[index]
+            )
+            return builder.bitcast(builder.gep(array.data, [arguments[1]]), line)
+
+        value = builder.load(pointer(2))
+        value.align = 1
+        store = builder.store(value, pointer(0))
+        store.align = LINE
+        store.set_metadata(
+            "nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
+        )
+        return context.get_dummy_value()
+
+    return types.void(destination, types.int64, source), generate
