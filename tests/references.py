@@ -7,7 +7,20 @@ against those.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, ndtr
+from scipy.special import erfc
+
+
+@np.errstate(all="ignore")
+def sigmoid(z):
+    """In the form that overflows on neither side."""
+    decay = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1 / (1 + decay), decay / (1 + decay))
+
+
+@np.errstate(all="ignore")
+def normal_cdf(x):
+    """Right down to x = -37.5: beyond, SciPy's erfc underflows before its time."""
+    return 0.5 * erfc(-x / np.sqrt(2))
 
 
 def _limit(product: np.ndarray, factor: np.ndarray) -> np.ndarray:
@@ -17,20 +30,20 @@ def _limit(product: np.ndarray, factor: np.ndarray) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def swish(x, beta=1.0):
-    s = expit(beta * x)
+    s = sigmoid(beta * x)
     return _limit(x * s, s)
 
 
 @np.errstate(all="ignore")
 def swish_terms(x, beta=1.0):
     z = beta * x
-    s, slope = expit(z), expit(z) * expit(-z)
+    s, slope = sigmoid(z), sigmoid(z) * sigmoid(-z)
     return s, _limit(z * slope, slope)
 
 
 @np.errstate(all="ignore")
 def swish_beta_slope(x, beta=1.0):
-    slope = expit(beta * x) * expit(-beta * x)
+    slope = sigmoid(beta * x) * sigmoid(-beta * x)
     return _limit(x * x * slope, slope)
 
 
@@ -41,12 +54,12 @@ def normal_pdf(x):
 
 @np.errstate(all="ignore")
 def gelu(x):
-    return _limit(x * ndtr(x), ndtr(x))
+    return _limit(x * normal_cdf(x), normal_cdf(x))
 
 
 @np.errstate(all="ignore")
 def gelu_terms(x):
-    return ndtr(x), _limit(x * normal_pdf(x), normal_pdf(x))
+    return normal_cdf(x), _limit(x * normal_pdf(x), normal_pdf(x))
 
 
 _K = 2 * np.sqrt(2 / np.pi)
@@ -54,17 +67,13 @@ _K = 2 * np.sqrt(2 / np.pi)
 
 @np.errstate(all="ignore")
 def gelu_tanh(x):
-    s = expit(_K * (x + 0.044715 * x**3))
+    s = sigmoid(_K * (x + 0.044715 * x**3))
     return _limit(x * s, s)
 
 
 @np.errstate(all="ignore")
 def gelu_tanh_terms(x):
     z = _K * (x + 0.044715 * x**3)
-    slope = expit(z) * expit(-z)
+    slope = sigmoid(z) * sigmoid(-z)
     inner = _K * (1 + 3 * 0.044715 * x * x)
-    return expit(z), _limit(x * slope * inner, slope)
-
-
-def sigmoid(x):
-    return expit(x)
+    return sigmoid(z), _limit(x * slope * inner, slope)

@@ -11,13 +11,14 @@ import numpy as np
 from ..kernels.layout import DENSE, layout_of, memory_order
 from ..program.compile import compiled
 from ..program.program import Program
+from ..runtime.threads import SERIAL_ELEMENTS
 from ..runtime.tiling import get_block_size
 from ..vector_unit.precision import Precision
 from ._arguments import Channel, as_operand, check_outs, check_same, precision_of
 
 __all__ = ["ProgramRunner"]
 
-_ndarray, _empty = np.ndarray, np.empty
+_ndarray, _empty, _may_share_memory = np.ndarray, np.empty, np.may_share_memory
 # Bits of `ndarray.flags.num`.
 _PLAIN = 0x001 | 0x100  # C-contiguous, aligned
 _WRITABLE, _OWNS_DATA = 0x400, 0x004
@@ -38,8 +39,8 @@ class ProgramRunner:
         self.program = program
         self._names = [name for name in program.arrays if name not in program.channels]
         self._reference = self._names.index(reference)
-        self._full = [result.name for result in program.results if not result.reduced]
-        self._summed = [result.name for result in program.results if result.reduced]
+        self._full = [result.operand for result in program.results if not result.reduced]
+        self._summed = [result.operand for result in program.results if result.reduced]
         self._walks: dict[np.dtype, Any] = {}
 
     def __call__(
@@ -77,17 +78,20 @@ class ProgramRunner:
             if type(out) is not _ndarray or out.dtype is not dtype or out.shape != shape:
                 return None
             flags = out.flags.num
-            # Arrays that own their memory overlap only if they are the same array.
-            if flags & (_PLAIN | _WRITABLE) != _PLAIN | _WRITABLE or not flags & owned:
+            if flags & (_PLAIN | _WRITABLE) != _PLAIN | _WRITABLE:
                 return None
             for array in arrays:
                 if array is out:
                     in_place = True
-        if x.ndim == 1:
-            walk((*arrays, out), numbers, x.size, in_place, get_block_size())
-        else:
-            flat = [array.ravel() for array in arrays]
-            walk((*flat, out.ravel()), numbers, x.size, in_place, get_block_size())
+                # Arrays that own their memory overlap only if they are the same array.
+                elif not flags & owned and _may_share_memory(array, out):
+                    return None
+        everything = [*arrays, out]
+        if x.ndim != 1:
+            everything = [array.ravel() for array in everything]
+        size = x.size
+        walk = walk.small if size <= SERIAL_ELEMENTS else walk
+        walk(everything, numbers, size, in_place, get_block_size())
         return out
 
     def run(
@@ -97,7 +101,7 @@ class ProgramRunner:
         channels: Sequence[Channel],
         outs: Sequence[Any] = (),
     ) -> dict[str, np.ndarray]:
-        """All results by name, for operands in any layout; sums are in float64.
+        """All results, for operands in any layout; sums are in float64.
 
         Parameters
         ----------
@@ -109,6 +113,11 @@ class ProgramRunner:
             Operands with one element a channel, in the program's order.
         outs : sequence of (ndarray or None), optional
             Where to write the results that have the operands' shape.
+
+        Returns
+        -------
+        dict of str to ndarray
+            By the operand whose gradient each is; the forward result under "".
         """
         operands = [as_operand(a, name) for a, name in zip(arrays, self._names, strict=True)]
         x = operands[self._reference]
@@ -159,7 +168,7 @@ class ProgramRunner:
         self, channels: Sequence[Channel], shape: tuple[int, ...]
     ) -> tuple[list[int], int]:
         """The length of each sum, and how many elements in a row share a channel."""
-        length = {f"d{channel.name}": channel.values.size for channel in channels}
+        length = {channel.name: channel.values.size for channel in channels}
         widths = [length.get(name, 1) for name in self._summed]
         inner = math.prod(shape[channels[0].axis + 1 :]) if channels else 1
         return widths, inner

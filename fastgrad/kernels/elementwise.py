@@ -65,10 +65,26 @@ class ElementwiseWalk:
     ----------
     module : module
         A generated module with `tiles`.
+    arrays : int
+        Operands and results.
     """
 
-    def __init__(self, module: ModuleType):
+    def __init__(self, module: ModuleType, arrays: int):
         self._tiles = module.tiles
+        self._dense = layout.dense(arrays)
+
+    def small(
+        self,
+        arrays: Sequence[np.ndarray],
+        numbers: Sequence[float],
+        size: int,
+        in_place: bool,
+        block_size: int,
+    ) -> None:
+        """The call below for dense arrays that one core computes in its cache: nothing to decide."""
+        store = STAGED if in_place else DIRECT
+        count = -(-size // block_size)
+        self._tiles.entry(0, count, size, block_size, store, *self._dense, *arrays, *numbers)
 
     def __call__(
         self,
@@ -101,7 +117,7 @@ class ElementwiseWalk:
             Of the sums of a `ReducingWalk`.
         """
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
-        shape, rows = where or layout.dense(len(arrays))
+        shape, rows = where or self._dense
         count = -(-size // block_size) + 1  # one more: shifted tiles may begin one before
         arguments = (size, block_size, store, shape, rows, *arrays, *numbers)
         launch.run(self._tiles, threads.cores_for(size), count, arguments)

@@ -88,10 +88,13 @@ class ReducingWalk:
     ----------
     module : module
         A generated module with `tiles`.
+    arrays : int
+        Operands and results of their shape.
     """
 
-    def __init__(self, module: ModuleType):
+    def __init__(self, module: ModuleType, arrays: int):
         self._tiles = module.tiles
+        self._dense = layout.dense(arrays)
 
     def __call__(
         self,
@@ -119,7 +122,7 @@ class ReducingWalk:
         count = -(-size // unit)
         partials = [np.zeros((count, own)) for own in widths]
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
-        shape, rows = where or layout.dense(len(arrays))
+        shape, rows = where or self._dense
         arguments = (size, block_size, store, unit, inner, shape, rows)
         cores = min(threads.cores_for(size), count)
         launch.run(self._tiles, cores, count, (*arguments, *arrays, *partials, *numbers))

@@ -21,7 +21,9 @@ __all__ = ["compiled", "generated_source"]
 def compiled(program: Program, precision: Precision) -> ElementwiseWalk | ReducingWalk:
     """The walk that runs `program`; its machine code is compiled or loaded at the first call."""
     module = load_module(f"{program.name}_{precision.name}", generated_source(program, precision))
-    return ReducingWalk(module) if _has_sums(program) else ElementwiseWalk(module)
+    walk = ReducingWalk if _has_sums(program) else ElementwiseWalk
+    full = [result for result in program.results if not result.reduced]
+    return walk(module, len(program.arrays) + len(full))
 
 
 def generated_source(program: Program, precision: Precision) -> str:

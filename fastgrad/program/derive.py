@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 from . import maths as m
-from .expression import Node, const, walk
+from .expression import COMPARISONS, Node, const, walk
 from .maths import Traced
 
 __all__ = ["derivative"]
@@ -79,6 +79,7 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "sqrt": lambda z: (m.rsqrt(z) * 0.5,),
     "rsqrt": lambda z: (m.rsqrt(z) / z * -0.5,),
     "floor": lambda z: (None,),
+    **dict.fromkeys(COMPARISONS, lambda a, b: (None, None)),
 }
 
 

@@ -23,7 +23,7 @@ _HEADER = '''\
 import numpy as np
 
 from fastgrad.runtime.compiler import kernel
-from fastgrad.vector_unit import {compute} as vu
+from fastgrad.vector_unit import maths as vu
 {casts}from fastgrad.vector_unit.data_copy import copy_out, scatter, store_fence, tile_of
 from fastgrad.vector_unit.lanes import lane
 from fastgrad.vector_unit.memory import LINE

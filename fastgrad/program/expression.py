@@ -9,7 +9,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 
-__all__ = ["Node", "const", "make", "operand", "walk"]
+__all__ = ["COMPARISONS", "Node", "const", "make", "operand", "walk"]
+
+
+#: Instructions whose values are conditions, not numbers.
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
 class Node:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .expression import Node, const
+from .expression import COMPARISONS, Node, const
 from .optimize import build, negated
 
 __all__ = [
@@ -61,7 +61,15 @@ def _node(value: Any) -> Node:
 
 def emit(op: str, *args: Any) -> Traced:
     """The traced result of instruction `op`."""
-    return Traced(build(op, *(_node(arg) for arg in args)))
+    nodes = [_node(arg) for arg in args]
+    if op != "where":
+        nodes = [_as_number(node) for node in nodes]
+    return Traced(build(op, *nodes))
+
+
+def _as_number(node: Node) -> Node:
+    """A condition that is computed with, as in ``x * (x > 0)``, is 1 or 0."""
+    return build("where", node, const(1.0), const(0.0)) if node.op in COMPARISONS else node
 
 
 class Traced:

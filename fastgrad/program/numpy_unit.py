@@ -38,13 +38,18 @@ def _dsigmoid(z):
     return _sigmoid(z) * _sigmoid(-z)
 
 
+def _weighted(w, factor):
+    """w·factor, 0 where the factor is."""
+    return np.where((factor == 0) & ~np.isnan(w), 0 * factor, w * factor)
+
+
 def _scaled(factor: Callable) -> Callable:
     """`a·f(z)`, or `a·b·f(z)`, where an `f(z)` that is 0 wins against an infinite `a`."""
 
     def run(*args):
         value = factor(args[-1])
         for a in reversed(args[:-1]):
-            value = np.where((value == 0) & ~np.isnan(a), 0 * value, a * value)
+            value = _weighted(a, value)
         return value[()]
 
     return _quiet(run)
@@ -63,6 +68,14 @@ def _normal_pdf(z):
 
 def _exp_neg_square(z):
     return np.exp(-z * z)
+
+
+def _sigmoid_slope(w, z):
+    return _sigmoid(z) + _weighted(w, _dsigmoid(z))
+
+
+def _gelu_slope(x):
+    return _normal_cdf(x) + _weighted(x, _normal_pdf(x))
 
 
 #: Factors that decay to 0: products with them have exact tails (`fastgrad.program.tails`).
@@ -95,6 +108,10 @@ EVALUATE: dict[str, Callable] = {
     "normal_cdf": _normal_cdf,
     "normal_pdf": _quiet(_normal_pdf),
     "exp_neg_square": _quiet(_exp_neg_square),
+    "sigmoid_slope": _quiet(_sigmoid_slope),
+    "silu": _quiet(lambda z: _weighted(z, _sigmoid(z))),
+    "silu_slope": _quiet(lambda z: _sigmoid_slope(z, z)),
+    "gelu_slope": _quiet(_gelu_slope),
     "reciprocal": _quiet(lambda z: 1 / z),
     "sqrt": _quiet(np.sqrt),
     "rsqrt": _quiet(lambda z: 1 / np.sqrt(z)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 
@@ -25,11 +26,14 @@ class Result:
     reduced : bool
         Whether it is summed over all lanes that share one element of its operand (the gradient of
         a number, or of a parameter with one element a channel).
+    operand : str
+        The operand whose gradient it is; empty for a forward result.
     """
 
     name: str
     value: Node
     reduced: bool = False
+    operand: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,5 +93,5 @@ class Program:
                 value = build("mul", slope, value.args[1])
             else:
                 (value,) = exact_tails(value)
-            values.append(Result(result.name, value, result.reduced))
+            values.append(dataclasses.replace(result, value=value))
         return tuple(values)

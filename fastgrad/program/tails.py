@@ -3,11 +3,14 @@
 `x·sigmoid(z)` as two instructions loses its digits where `sigmoid(z)` is subnormal though the product
 is not (52 ULP), and is inf·0 = NaN at an infinity whose limit is 0. As `scaled_sigmoid(x, z)` the
 operand is folded in before the last scaling by a power of two (1.2 ULP), and a factor that has saturated
-to 0 gives 0 for any operand but NaN. This is the CPU's lowering; the listing and the counts keep the
-instructions that an Ascend C author writes.
+to 0 gives 0 for any operand but NaN. The gate on itself, z·sigmoid(z), and a sum f(z) + w·f'(z), the
+gradient of x·f(z), are one instruction each. This is the CPU's lowering; the listing and the counts keep the instructions that an Ascend C author
+writes.
 """
 
 from __future__ import annotations
+
+import functools
 
 from .expression import Node, make, rebuild
 from .optimize import build, negated
@@ -24,30 +27,48 @@ def exact_tails(*roots: Node) -> tuple[Node, ...]:
 
 
 def _lower(node: Node, args: tuple[Node, ...]) -> Node:
-    if node.op != "mul":
-        return build(node.op, *args) if not node.op.startswith("scaled") else make(node.op, *args)
-    a, b = args
+    if node.op == "add":
+        return _slope(*args) or _slope(*args[::-1]) or build("add", *args)
+    if node.op == "mul":
+        return _product(*args)
+    return build(node.op, *args)
+
+
+def _slope(value: Node, weighted: Node) -> Node | None:
+    """f(z) + w·f'(z) as one instruction; None if the sum is none."""
+    if not value.args or not weighted.args or value.args[0] is not weighted.args[-1]:
+        return None
+    z = value.args[0]
+    kind = (value.op, weighted.op.partition("_")[2])
+    if kind == ("sigmoid", "dsigmoid"):
+        w = functools.reduce(lambda a, b: build("mul", a, b), weighted.args[:-1])
+        return make("silu_slope", z) if w is z else make("sigmoid_slope", w, z)
+    if kind == ("normal_cdf", "normal_pdf") and weighted.args[:-1] == (z,):
+        return make("gelu_slope", z)
+    return None
+
+
+def _product(a: Node, b: Node) -> Node:
+    """a·b, with a decaying factor that is in it folded in last."""
     if _are_complements(a, b):
         return make("dsigmoid", a.args[0])
     for factor, other in ((b, a), (a, b)):
         if not other.is_array:
             continue
+        if factor.op == "sigmoid" and factor.args[0] is other:
+            return make("silu", other)
         if factor.op in DECAYING:
             return make(f"scaled_{factor.op}", other, factor.args[0])
         if factor.op.startswith("scaled_"):
-            return make(factor.op.replace("scaled_", "scaled2_"), *_outer(factor, other))
+            first, z = factor.args
+            return make(factor.op.replace("scaled_", "scaled2_"), first, other, z)
         if factor.op.startswith("scaled2_"):
-            inner, outer, z = factor.args
-            return make(factor.op, inner, build("mul", outer, other), z)
+            first, second, z = factor.args
+            return make(factor.op, first, build("mul", second, other), z)
         if _is_weighted(factor):
             # (f·k)·a is f·(a·k): a number must not stand between a factor and its operand.
-            return _lower(node, (build("mul", other, factor.args[1]), factor.args[0]))
+            return _product(build("mul", other, factor.args[1]), factor.args[0])
     return build("mul", a, b)
-
-
-def _outer(factor: Node, other: Node) -> tuple[Node, Node, Node]:
-    inner, z = factor.args
-    return inner, other, z
 
 
 def _are_complements(a: Node, b: Node) -> bool:

@@ -70,12 +70,21 @@ def _backward(forward: Program, wrt: Sequence[str], slopes: Sequence[Node]) -> P
         node.name: node.is_array and node.name not in forward.channels for node in forward.operands
     }
     results = tuple(
-        Result(f"d{name}", build("mul", slope, dy), not is_full[name])
+        Result(_gradient_name(forward, name), build("mul", slope, dy), not is_full[name], name)
         for name, slope in zip(wrt, slopes, strict=True)
     )
     suffix = "grad" if tuple(wrt) == ("x",) else "grad_" + "_".join(wrt)
     operands = (dy, *forward.operands)
     return Program(f"{forward.name}_{suffix}", operands, results, forward.channels)
+
+
+def _gradient_name(forward: Program, name: str) -> str:
+    """What the gradient of the operand `name` is called: "dx", unless something has that name."""
+    taken = {"dy", *(node.name for node in forward.operands)}
+    gradient = f"d{name}"
+    while gradient in taken:
+        gradient += "_"
+    return gradient
 
 
 def _run(function: Callable, operands: tuple[Node, ...], static: Mapping[str, Any]) -> Node:

@@ -50,7 +50,7 @@ class Kernel:
         # Named by its module (a hash of the source) and the environment: content, not time stamps.
         self.cache_name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}.bin"
 
-    @property
+    @functools.cached_property
     def entry(self) -> Callable:
         """The compiled function, called from Python."""
         return self._result.entry_point

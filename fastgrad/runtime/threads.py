@@ -7,11 +7,14 @@ import threading
 
 from .settings import positive_integer
 
-__all__ = ["cores_for", "get_num_threads", "launch_lock", "set_num_threads"]
+__all__ = ["SERIAL_ELEMENTS", "cores_for", "get_num_threads", "launch_lock", "set_num_threads"]
 
 # A launch costs some microseconds; below this much work a core, measured in elements of a cheap
 # kernel, one core is done sooner alone. See docs/architecture.md, "Small work".
 _ELEMENTS_PER_CORE = 8192
+
+#: Up to this many elements a launch never pays.
+SERIAL_ELEMENTS = 2 * _ELEMENTS_PER_CORE - 1
 
 _num_threads: int | None = None
 _forked = False
@@ -55,7 +58,7 @@ def _default_num_threads() -> int:
 
 def cores_for(elements: int) -> int:
     """The cores to spread `elements` over; 1 means the serial walk, with no launch at all."""
-    if elements < 2 * _ELEMENTS_PER_CORE or _forked:
+    if elements <= SERIAL_ELEMENTS or _forked:
         return 1
     return min(get_num_threads(), elements // _ELEMENTS_PER_CORE)
 

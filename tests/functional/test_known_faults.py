@@ -220,6 +220,7 @@ def test_B52_read_only(tmp_path):
     assert np.array_equal(frozen, values)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_B55_subclasses():
     with pytest.raises(TypeError, match=r"x is a masked array.*filled"):
         fastgrad.silu(np.ma.array([0.0, 0.0, 1e10], mask=[0, 0, 1]))

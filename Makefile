@@ -1,0 +1,102 @@
+# Every daily command of fastgrad. `make` alone lists them.
+# `make demo` and `make test` need Linux, Python 3.11 or 3.12, make and a C compiler; they set up the
+# rest in .venv themselves.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV    := .venv
+RUN     := $(VENV)/bin/python
+PIP     := $(RUN) -m pip install --quiet --disable-pip-version-check
+WORKERS ?= 2
+# Options for pip, such as an index or a mirror of your own: make test PIP_ARGS='--index-url …'
+PIP_ARGS ?=
+
+# One warm kernel cache for all processes of a test run, of the demo and of the benchmarks.
+export FASTGRAD_CACHE_DIR ?= $(CURDIR)/.cache/fastgrad
+
+.PHONY: help
+help: ## List the commands
+	@echo "fastgrad: make COMMAND"
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+# --- Set-up -----------------------------------------------------------------------------------
+
+# The first interpreter that is 3.11 or 3.12 and runs (a version manager's shim may exist and not run).
+# Override with make test PYTHON=/path/to/python.
+PYTHON ?=
+
+$(RUN):
+	@python="$(PYTHON)"; \
+	right='import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))'; \
+	if [ -z "$$python" ]; then \
+	  for candidate in python3.12 python3.11 python3; do \
+	    if "$$candidate" -c "$$right" >/dev/null 2>&1; then python="$$candidate"; break; fi; \
+	  done; \
+	fi; \
+	if [ -z "$$python" ]; then \
+	  echo "fastgrad needs Python 3.11 or 3.12: none of python3.12, python3.11, python3 is one." >&2; \
+	  echo "Install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; \
+	  exit 1; \
+	fi; \
+	if ! "$$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	  echo "$$python cannot make a virtual environment: its modules venv and ensurepip are missing." >&2; \
+	  echo "Install them (Debian, Ubuntu: apt-get install python3-venv)." >&2; \
+	  exit 1; \
+	fi; \
+	echo "Creating $(VENV) with $$("$$python" --version) ($$python)"; \
+	"$$python" -m venv $(VENV)
+
+# A stamp for each set of packages: pip runs again only when pyproject.toml changes.
+$(VENV)/.installed-demo: pyproject.toml | $(RUN)
+	@echo "Installing fastgrad and what the demo needs into $(VENV)"
+	@$(PIP) $(PIP_ARGS) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(RUN)
+	@echo "Installing fastgrad and its development tools into $(VENV) (about a minute)"
+	@$(PIP) $(PIP_ARGS) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed-demo
+
+.PHONY: compiler
+compiler:
+	@command -v "$${CC:-cc}" >/dev/null || { \
+	  echo "fastgrad's tests need a C compiler: '$${CC:-cc}' was not found." >&2; \
+	  echo "Install one (Debian, Ubuntu: apt-get install gcc), or name it: make $(MAKECMDGOALS) CC=/path/to/cc" >&2; \
+	  exit 1; }
+
+.PHONY: setup
+setup: $(VENV)/.installed-dev ## Make .venv with everything for development
+
+# --- Commands ---------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.installed-demo ## Train a denoiser on two photographs: fastgrad beside composed autodiff
+	@$(RUN) -m fastgrad.demo
+
+.PHONY: test
+test: compiler lint ## Linters, types and all tests (WORKERS=2)
+	$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.installed-dev ## ruff check, ruff format --check, mypy
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+
+.PHONY: bench
+bench: $(VENV)/.installed-dev ## pytest-benchmark: fastgrad beside each installed peer
+	$(RUN) -m pytest benchmarks $(ARGS)
+
+.PHONY: compare
+compare: $(VENV)/.installed-dev ## Time, memory and error against peers (OP= SHAPE= DTYPE= PEERS=)
+	@$(RUN) -m fastgrad.bench.compare \
+	  $(if $(OP),--op '$(OP)') $(if $(SHAPE),--shape '$(SHAPE)') \
+	  $(if $(DTYPE),--dtype '$(DTYPE)') $(if $(PEERS),--peers '$(PEERS)') $(ARGS)
+
+.PHONY: clean
+clean: ## Remove .venv, caches and what the commands wrote
+	rm -rf $(VENV) .cache .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo.png
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,100 @@
+"""Gates on their own operand, z·f(z), and their slopes, f(z) + w·f'(z): one instruction each.
+
+Computed on the side where f decays, z < 0, as one product with the exponential; above, a slope is
+mirrored by slope(z, w) = 1 - slope(-z, -w). So there is one exponential and one division, and the tail
+keeps all its digits: the exponential stands 2^OFFSET higher than its value until the last
+multiplication, and nothing is subnormal before that. Errors are at most 3 ULP for a product, and for a
+slope, which has a root, 5 ULP of the larger of its terms.
+"""
+
+from __future__ import annotations
+
+from ._coefficients import GELU_SLOPE
+from ._exponential import LOG2_E, MANTISSA_BITS, exp_minus_one, remainder
+from .lanes import bits, fabs, fma, from_bits, int_add, lane, like, pair, polynomial, shift_left
+
+__all__ = ["gelu_slope", "sigmoid_slope", "silu", "silu_slope"]
+
+#: Exponents that the exponential is raised by, and adding which rounds to an integer n and leaves
+#: n + OFFSET in the low bits.
+OFFSET = (36, 72)
+ROUNDER = pair(1.5 * 2**23 + OFFSET[0], 1.5 * 2**52 + OFFSET[1])
+LOWERED = pair(2.0 ** -OFFSET[0], 2.0 ** -OFFSET[1])
+#: From here on z·e^z, and a·e^(-a²/2), are less than half of the least subnormal.
+LEAST_EXPONENT = pair(-111.0, -753.0)
+LARGEST_SIZE = pair(14.75, 38.85)
+MINUS_HALF = pair(-0.5)
+INV_SQRT_TWO_PI = pair(0.3989422804014327)
+
+#: The shift in v = a/(a + shift) that GELU_SLOPE is a polynomial in.
+GELU_SHIFT = pair(4.0)
+HALF = pair(0.5)
+
+
+@lane
+def silu(z):
+    """z·sigmoid(z); inf and 0 at ±inf."""
+    below = _below(z)
+    e = _raised_exp(below, like(z, 0.0))
+    t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
+    product = (e * t) * below * like(z, LOWERED)
+    return product if z < 0 else z * t
+
+
+@lane
+def silu_slope(z):
+    """sigmoid(z) + z·sigmoid(z)·sigmoid(-z), the derivative of z·sigmoid(z); 1 and 0 at ±inf."""
+    below = _below(z)
+    return _mirrored_sigmoid_slope(z, below, below)
+
+
+@lane
+def sigmoid_slope(w, z):
+    """sigmoid(z) + w·sigmoid(z)·sigmoid(-z); an infinite w counts for nothing where z is saturated."""
+    below, least = -fabs(z), like(z, LEAST_EXPONENT)
+    saturated = (below <= least) & (w == w)
+    below = least if below < least else below
+    w = w if z < 0 else -w
+    return _mirrored_sigmoid_slope(z, below, like(z, 0.0) if saturated else w)
+
+
+@lane
+def _below(z):
+    """-|z|, at least LEAST_EXPONENT; NaN kept."""
+    below, least = -fabs(z), like(z, LEAST_EXPONENT)
+    return least if below < least else below
+
+
+@lane
+def _mirrored_sigmoid_slope(z, below, w):
+    """The slope at `below` = -|z| with `w` of the same side, mirrored where z is above."""
+    e = _raised_exp(below, like(z, 0.0))
+    t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
+    slope = (e * t) * fma(w, t, like(z, 1.0)) * like(z, LOWERED)
+    return slope if z < 0 else like(z, 1.0) - slope
+
+
+@lane
+def gelu_slope(x):
+    """cdf(x) + x·pdf(x) of the normal distribution, the derivative of x·cdf(x); 1 and 0 at ±inf."""
+    a, largest = fabs(x), like(x, LARGEST_SIZE)
+    a = largest if a > largest else a
+    half = a * like(x, MINUS_HALF)
+    product = a * half
+    e = _raised_exp(product, fma(a, half, -product))
+    v = a / (a + like(x, GELU_SHIFT))
+    # What is left of cdf(-a) and of a·pdf(a) without e^(-a²/2).
+    cdf = fma(polynomial(v, GELU_SLOPE), v, like(x, HALF))
+    terms = fma(a, -like(x, INV_SQRT_TWO_PI), cdf)
+    slope = e * terms * like(x, LOWERED)
+    return slope if x < 0 else like(x, 1.0) - slope
+
+
+@lane
+def _raised_exp(x, low):
+    """e^(x + low)·2^OFFSET for x <= 0 and a correction `low`."""
+    shifted = fma(x, LOG2_E, like(x, ROUNDER))
+    r = remainder(x, shifted - like(x, ROUNDER)) + low
+    mantissa = exp_minus_one(r) + like(x, 1.0)
+    exponent = bits(shifted)
+    return from_bits(int_add(bits(mantissa), shift_left(exponent, like(exponent, MANTISSA_BITS))))
