@@ -1,0 +1,36 @@
+"""What a user writes without a fused operator: plain PyTorch code, left to autodiff.
+
+Each entry is the code that papers and tutorials show; the report prints it.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import torch
+
+from fastgrad.bench.contenders.protocol import Prepared
+from fastgrad.bench.contenders.tensors import prepare_forward_backward, start
+from fastgrad.bench.workloads import Case
+
+__all__ = ["OPERATORS", "prepare", "start"]
+
+
+def swish(x, beta=1.0):
+    return x * torch.sigmoid(beta * x)
+
+
+# One direction alone is nothing that autodiff could run.
+_FORWARD_BACKWARD = {"swish_forward_backward": swish}
+
+OPERATORS = frozenset(_FORWARD_BACKWARD)
+
+
+def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
+    function = _FORWARD_BACKWARD[case.operator]
+    code = (
+        f"{inspect.getsource(function).rstrip()}\n\n"
+        f"y = {function.__name__}(x)\n(dx,) = torch.autograd.grad(y, x, dy)"
+    )
+    return prepare_forward_backward(function, inputs, code)

@@ -1,0 +1,116 @@
+"""The process of one contender: prepares cases, times them when asked, and otherwise sleeps.
+
+Started by `fastgrad.bench.pool`; requests and answers go over an inherited connection, so whatever
+a library prints to stdout is out of the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from fastgrad.bench.accuracy import accuracy
+from fastgrad.bench.contenders.protocol import Backend, Prepared, Readiness, Unsupported
+from fastgrad.bench.inputs import input_arrays
+from fastgrad.bench.timing import choose_repetitions, seconds_per_call, wait_until_idle
+from fastgrad.bench.workloads import Case
+
+
+class Worker:
+    """Answers the requests of the parent for one contender."""
+
+    def __init__(self, backend: Backend, seed: int) -> None:
+        self._backend = backend
+        self._seed = seed
+        self._prepared: dict[Case, tuple[Prepared, Readiness]] = {}
+        self._inputs: dict[tuple[str, ...], tuple[Case, dict[str, np.ndarray]]] = {}
+
+    def prepare(self, case: Case) -> Readiness:
+        """Make inputs and outputs, check the result, and choose the repetitions of a sample."""
+        if case not in self._prepared:
+            self._prepared[case] = self._make(case)
+        return self._prepared[case][1]
+
+    def sample(self, case: Case) -> float:
+        """Seconds of a call of `case`, over one sample."""
+        prepared, ready = self._prepared[case]
+        seconds = seconds_per_call(prepared, ready.repetitions)
+        wait_until_idle()
+        return seconds
+
+    def keep_only(self, case: Case) -> None:
+        """Free everything else that was prepared."""
+        self._prepared = {one: made for one, made in self._prepared.items() if one == case}
+        gc.collect()
+
+    def _make(self, case: Case) -> tuple[Prepared, Readiness]:
+        if case.operator not in self._backend.OPERATORS:
+            raise Unsupported(case.operator)
+        prepared = self._backend.prepare(case, self._input_arrays(case))
+        if prepared.restore:
+            prepared.restore()
+        error = accuracy(prepared.arrays(prepared.call()), case, self._seed)
+        kept = prepared.bytes_kept() if prepared.bytes_kept else None
+        return prepared, Readiness(prepared.code, choose_repetitions(prepared), error, kept)
+
+    def _input_arrays(self, case: Case) -> dict[str, np.ndarray]:
+        """The inputs of `case`, made anew only where those of the last such case do not fit."""
+        names = case.workload.inputs
+        last, arrays = self._inputs.get(names, (None, {}))
+        if last is None or (last.shape, last.dtype) != (case.shape, case.dtype):
+            arrays = input_arrays(case, self._seed)
+            self._inputs[names] = case, arrays
+        return arrays
+
+
+def serve(connection: Connection, module: str, threads: int, seed: int) -> None:
+    """Answer requests, `(method, arguments)`, until the parent closes the connection.
+
+    The first answer is sent unasked: the versions, once the library is ready.
+    """
+    try:
+        backend: Any = importlib.import_module(module)
+        connection.send(("done", backend.start(threads)))
+    except Exception as error:
+        connection.send(("failed", _reason(error)))
+        return
+    worker = Worker(backend, seed)
+    while True:
+        try:
+            method, arguments = connection.recv()
+        except EOFError:
+            return
+        connection.send(_answer(worker, method, arguments))
+
+
+def _answer(worker: Worker, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+    try:
+        return "done", getattr(worker, method)(*arguments)
+    except Unsupported as reason:
+        return "unsupported", str(reason)
+    except Exception as error:
+        traceback.print_exc()
+        return "failed", _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("module")
+    for name in ("descriptor", "threads", "seed"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    options = parser.parse_args()
+    serve(Connection(options.descriptor), options.module, options.threads, options.seed)
+
+
+if __name__ == "__main__":
+    main()
