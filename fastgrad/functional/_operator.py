@@ -61,8 +61,10 @@ class Operator:
 
     Attributes
     ----------
+    arguments : tuple of str
+        Names of all arguments, in order.
     arrays, parameters, static : tuple of str
-        Names of the arguments: arrays, parameters, choices of a program.
+        Those that are arrays, parameters, choices of a program.
     """
 
     def __init__(self, function: Callable, choices: dict[str, Sequence[str]]):
@@ -72,6 +74,7 @@ class Operator:
         self.choices = {name: tuple(values) for name, values in choices.items()}
         signature = inspect.signature(function)
         self._defaults = _defaults(signature, self.choices)
+        self.arguments = tuple(self._defaults)
         self.arrays = tuple(name for name, default in self._defaults.items() if default is None)
         self.parameters = tuple(n for n, d in self._defaults.items() if isinstance(d, float))
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
@@ -189,7 +192,21 @@ class Operator:
         out: Any,
     ) -> tuple:
         names = self._wrt(wrt)
+        if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
+            return (self.input_grad(dy, arrays[0], parameters, static, axis, out),)
         outs = out if isinstance(out, tuple) else () if out is None else (out,)
+        return self._gradients(dy, arrays, parameters, static, names, axis, outs)
+
+    def _gradients(
+        self,
+        dy: Any,
+        arrays: tuple,
+        parameters: tuple,
+        static: tuple[str, ...],
+        names: tuple[str, ...],
+        axis: Any,
+        outs: tuple,
+    ) -> tuple:
         numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
         runner = self._runner(names, tuple(channel.name for channel in channels), static)
         results = runner.run((dy, *arrays), numbers, channels, outs)
@@ -213,7 +230,8 @@ class Operator:
             key = (self.arrays, (), static)
             runner = self._runners.get(key) or self._runner(*key)
             return runner((dy, x), parameters, out)
-        return self._backward(dy, (x,), parameters, static, self.arrays, axis, out)[0]
+        outs = () if out is None else (out,)
+        return self._gradients(dy, (x,), parameters, static, self.arrays, axis, outs)[0]
 
     def _runner(
         self, wrt: tuple[str, ...] | None, channels: tuple[str, ...], static: tuple[str, ...]

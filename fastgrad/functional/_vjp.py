@@ -38,17 +38,15 @@ def vjp(operator: Operator, *operands: Any, **keywords: Any) -> tuple[Any, Calla
     """
     if not isinstance(operator, Operator):
         raise TypeError(f"vjp takes an operator of fastgrad, got {type(operator).__name__}")
-    bound = operator.__signature__.bind(*operands, **keywords)
-    keywords_of_call = {n: v for n, v in bound.arguments.items() if n not in ("out",)}
-    wrt = [
-        name
-        for name in (*operator.arrays, *operator.parameters)
-        if name in operator.arrays or np.ndim(bound.arguments.get(name, 0.0)) > 0
-    ]
-    y = operator(*operands, **keywords)
+    y = operator(*operands, **keywords)  # which also checks the arguments
+    keywords.pop("out", None)
+    given = {**dict(zip(operator.arguments, operands, strict=False)), **keywords}
+    wrt = operator.arrays
+    if operator.parameters:
+        wrt += tuple(name for name in operator.parameters if np.ndim(given.get(name, 0.0)))
 
     def pullback(dy: Any) -> tuple:
-        return operator.grad(dy, wrt=tuple(wrt), **keywords_of_call)
+        return operator.grad(dy, *operands, wrt=wrt, **keywords)
 
-    pullback.kept = tuple(bound.arguments[name] for name in wrt)  # type: ignore[attr-defined]
+    pullback.kept = tuple(given[name] for name in wrt)  # type: ignore[attr-defined]
     return y, pullback
