@@ -50,8 +50,8 @@ def accuracy(results: Sequence[np.ndarray], case: Case, seed: int) -> Accuracy:
 @functools.cache
 def _reference(operator: str, dtype: str, seed: int) -> list[Terms]:
     workload = Case(operator, (PERIOD,), dtype, "out").workload
-    operands = [values(name, dtype, seed).astype(np.float64) for name in workload.inputs]
-    return list(workload.reference(*operands).values())
+    operands = {name: values(name, dtype, seed).astype(np.float64) for name in workload.inputs}
+    return [result.terms(operands) for result in workload.results]
 
 
 def _accuracy(result: np.ndarray, terms: Terms, case: Case) -> Accuracy:

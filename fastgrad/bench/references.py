@@ -1,59 +1,73 @@
-"""The measured operators in plain float64, for the errors of the contenders.
+"""What the measured operators are in float64, for the errors of all contenders.
 
-Each gives the terms of its results instead of their sums: where two terms cancel (swish' is 0 near
-x = -1.28) no float32 result is exact, so errors are judged at the size of the larger term.
-Nothing here calls fastgrad or a peer.
+The operator's own program, run by the NumPy interpreter: no kernel is involved, and there is no second
+definition of an operator to keep in step. That the programs are right is for the tests to say.
+
+A result comes as the terms that it is the sum of: where two terms cancel (swish' is 0 near x = -1.28) no
+float32 result is exact, so errors are judged at the size of the larger term.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+import fastgrad
+from fastgrad.program.expression import Node
+from fastgrad.program.interpret import interpret
+from fastgrad.program.optimize import build
+from fastgrad.program.program import Program, Result
+
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Terms = tuple[Array, ...]
 
-_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+@fastgrad.elementwise
+def add(x, y):
+    """Two arrays read, one written, next to no arithmetic: the streaming bound."""
+    return x + y
 
 
-def add(x: Array, y: Array) -> dict[str, Terms]:
-    return {"sum": (x, y)}
+@dataclass(frozen=True)
+class Reference:
+    """One result of an operator.
+
+    Parameters
+    ----------
+    operator : Operator
+        Of fastgrad.
+    wrt : str
+        The operand whose gradient it is; empty for the forward result.
+    choices : tuple of (str, str)
+        Arguments that choose a program.
+    """
+
+    operator: fastgrad.Operator
+    wrt: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+
+    def terms(self, operands: Mapping[str, Array]) -> Terms:
+        """The terms of the result; parameters are 1."""
+        program = self.operator.trace(wrt=self.wrt or None, **dict(self.choices))
+        parameters = dict.fromkeys(self.operator.parameters, 1.0)
+        lowered = _of_terms(program).lowered
+        return tuple(interpret(lowered, {**operands, **parameters}).results.values())
 
 
-def swish(x: Array) -> dict[str, Terms]:
-    return {"y": (x * _sigmoid(x),)}
+def _of_terms(program: Program) -> Program:
+    """The program with one result for each term of its own."""
+    value = program.results[0].value
+    if value.op == "mul" and value.args[1].name == "dy":
+        slope, dy = value.args
+        terms = tuple(build("mul", term, dy) for term in _summands(slope))
+    else:
+        terms = _summands(value)
+    results = tuple(Result(f"term{index}", term) for index, term in enumerate(terms))
+    return Program(program.name, program.operands, results)
 
 
-def swish_grad(dy: Array, x: Array) -> dict[str, Terms]:
-    return {"dx": (dy * _sigmoid(x), dy * x * _sigmoid(x) * _sigmoid(-x))}
-
-
-def swish_forward_backward(dy: Array, x: Array) -> dict[str, Terms]:
-    return swish(x) | swish_grad(dy, x)
-
-
-def gelu(x: Array) -> dict[str, Terms]:
-    return {"y": (x * _normal_cdf(x),)}
-
-
-def gelu_grad(dy: Array, x: Array) -> dict[str, Terms]:
-    density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    return {"dx": (dy * _normal_cdf(x), dy * x * density)}
-
-
-def gelu_tanh_grad(dy: Array, x: Array) -> dict[str, Terms]:
-    # (1 + tanh(u)) / 2 is sigmoid(2u), which keeps its digits in the tail.
-    z = 2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    slope = 2 * math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x**2)
-    return {"dx": (dy * _sigmoid(z), dy * x * _sigmoid(z) * _sigmoid(-z) * slope)}
-
-
-def _sigmoid(z: Array) -> Array:
-    with np.errstate(over="ignore"):
-        return 1 / (1 + np.exp(-z))
-
-
-def _normal_cdf(x: Array) -> Array:
-    return 0.5 * np.asarray(_erfc(-x / math.sqrt(2)), np.float64)
+def _summands(value: Node) -> tuple[Node, ...]:
+    return value.args if value.op in ("add", "sub") else (value,)

@@ -274,10 +274,7 @@ class Operator:
 
 def _are_floats(parameters: tuple) -> bool:
     """Whether every parameter is a plain Python float: the usual case, with nothing to check."""
-    for parameter in parameters:
-        if type(parameter) is not float:  # noqa: SIM110 - `all` of a generator costs 0.4 µs more
-            return False
-    return True
+    return not [value for value in parameters if type(value) is not float]
 
 
 def _by_name(module: str, name: str) -> Operator:

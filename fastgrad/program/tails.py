@@ -4,7 +4,9 @@
 is not (52 ULP), and is inf·0 = NaN at an infinity whose limit is 0. As `scaled_sigmoid(x, z)` the
 operand is folded in before the last scaling by a power of two (1.2 ULP), and a factor that has saturated
 to 0 gives 0 for any operand but NaN. The gate on itself, z·sigmoid(z), and a sum f(z) + w·f'(z), the
-gradient of x·f(z), are one instruction each. This is the CPU's lowering; the listing and the counts keep the instructions that an Ascend C author
+gradient of x·f(z), are one instruction each.
+
+This is the CPU's lowering; the listing and the counts keep the instructions that an Ascend C author
 writes.
 """
 

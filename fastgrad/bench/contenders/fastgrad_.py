@@ -12,6 +12,7 @@ import numpy as np
 
 import fastgrad
 from fastgrad.bench.contenders.protocol import Prepared, bind, call_text
+from fastgrad.bench.references import add
 from fastgrad.bench.workloads import Case
 
 # Operator of the workload: name in fastgrad, static arguments.
@@ -31,12 +32,6 @@ _FORWARD_BACKWARD = {"swish_forward_backward": "swish"}
 _STREAM = "stream_add"
 
 OPERATORS = frozenset([*_CALLS, *_FORWARD_BACKWARD, _STREAM])
-
-
-@fastgrad.elementwise
-def add(x, y):
-    """Two arrays read, one written, next to no arithmetic."""
-    return x + y
 
 
 def start(threads: int) -> dict[str, str]:
