@@ -67,9 +67,9 @@ def source(fields: Fields) -> str:
         tiles_in=fields.tiles_in(16),
         tiles_out=fields.tiles_out(16),
         chunks="".join(f"    ub_{n} = np.empty(CHUNK, f)\n" for n in names),
-        sums_in="".join(f"{'':16}{n}_t = ub_{n}[start - chunk : stop - chunk]\n" for n in names),
+        sums_in="".join(f"{'':16}{n}_t = window(ub_{n}, start - chunk, m)\n" for n in names),
         sums_out="".join(
-            f"{'':12}add_to_channels({n}[own], ub_{n}[: chunk_stop - chunk], chunk, inner)\n"
+            f"{'':12}add_to_channels({n}[own], window(ub_{n}, 0, chunk_stop - chunk), chunk, inner)\n"
             for n in names
         ),
     )

@@ -19,12 +19,12 @@ _BUFFER_OUT = "ub_{name} = np.empty(block_size, np.{kind})"
 _TILE_IN = "{name}_t = tile_of({name}, ub_{name}, layouts[{row}], shape, start, m)"
 _TILE_OUT = """\
 direct_{name} = store == DIRECT and layouts[{row}, 0] == DENSE
-{name}_t = {name}[start:stop] if direct_{name} else ub_{name}[:m]"""
+{name}_t = window({name}, start, m) if direct_{name} else window(ub_{name}, 0, m)"""
 _COPY_OUT = """\
 if layouts[{row}, 0] != DENSE:
     scatter({name}_t, layouts[{row}], shape, start)
 elif store != DIRECT:
-    copy_out({name}[start:stop], {name}_t, store == STREAMED)"""
+    copy_out(window({name}, start, m), {name}_t, store == STREAMED)"""
 
 Field = tuple[str, str]
 

@@ -26,7 +26,7 @@ from fastgrad.runtime.compiler import kernel
 from fastgrad.vector_unit import maths as vu
 {casts}from fastgrad.vector_unit.data_copy import copy_out, scatter, store_fence, tile_of
 from fastgrad.vector_unit.lanes import lane
-from fastgrad.vector_unit.memory import LINE
+from fastgrad.vector_unit.memory import LINE, window
 from fastgrad.vector_unit.reductions import add_to_channels
 
 f = np.{compute}

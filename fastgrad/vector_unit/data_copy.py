@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from .lanes import lane
-from .memory import LINE, load_at, store_at, store_line, swap_bytes
+from .memory import LINE, load_at, store_at, store_line, swap_bytes, window
 from .x86 import store_fence
 
 __all__ = ["copy_out", "gather", "scatter", "store_fence", "tile_of"]
@@ -28,9 +28,10 @@ def tile_of(operand, buffer, layout, shape, start, size):
     `operand` itself where it is dense, else gathered into `buffer`.
     """
     if layout[0] == DENSE:
-        return operand[start : start + size]
-    gather(buffer[:size], layout, shape, start)
-    return buffer[:size]
+        return window(operand, start, size)
+    tile = window(buffer, 0, size)
+    gather(tile, layout, shape, start)
+    return tile
 
 
 @njit(nogil=True, error_model="numpy", boundscheck=False)
@@ -43,7 +44,7 @@ def gather(tile, layout, shape, start):
     done = 0
     while done < tile.size:
         run = min(shape[last] - index[last], tile.size - done)
-        _gather_run(tile[done : done + run], address, stride)
+        _gather_run(window(tile, done, run), address, stride)
         done += run
         address = _advance(index, layout, shape, address, run)
     if layout[0] == SWAPPED:

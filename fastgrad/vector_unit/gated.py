@@ -11,7 +11,19 @@ from __future__ import annotations
 
 from ._coefficients import GELU_SLOPE
 from ._exponential import LOG2_E, MANTISSA_BITS, exp_minus_one, remainder
-from .lanes import bits, fabs, fma, from_bits, int_add, lane, like, pair, polynomial, shift_left
+from .lanes import (
+    bits,
+    fabs,
+    fma,
+    from_bits,
+    int_add,
+    int_pair,
+    lane,
+    like,
+    pair,
+    polynomial,
+    shift_left,
+)
 
 __all__ = ["gelu_slope", "sigmoid_slope", "silu", "silu_slope"]
 
@@ -19,6 +31,7 @@ __all__ = ["gelu_slope", "sigmoid_slope", "silu", "silu_slope"]
 #: n + OFFSET in the low bits.
 OFFSET = (36, 72)
 ROUNDER = pair(1.5 * 2**23 + OFFSET[0], 1.5 * 2**52 + OFFSET[1])
+OFFSET_BITS = int_pair(OFFSET[0] << 23, OFFSET[1] << 52)
 LOWERED = pair(2.0 ** -OFFSET[0], 2.0 ** -OFFSET[1])
 #: From here on z·e^z, and a·e^(-a²/2), are less than half of the least subnormal.
 LEAST_EXPONENT = pair(-111.0, -753.0)
@@ -45,7 +58,12 @@ def silu(z):
 def silu_slope(z):
     """sigmoid(z) + z·sigmoid(z)·sigmoid(-z), the derivative of z·sigmoid(z); 1 and 0 at ±inf."""
     below = _below(z)
-    return _mirrored_sigmoid_slope(z, below, below)
+    e = _raised_exp(below, like(z, 0.0))
+    # The weight, which is `below` itself, is raised in its exponent, so that the division lowers both.
+    t = like(z, LOWERED) / fma(e, LOWERED, like(z, 1.0))
+    pattern = bits(below)
+    weight = from_bits(int_add(pattern, like(pattern, OFFSET_BITS)))
+    return _mirrored(z, e * fma(weight, t, like(z, 1.0)) * t)
 
 
 @lane
@@ -55,7 +73,10 @@ def sigmoid_slope(w, z):
     saturated = (below <= least) & (w == w)
     below = least if below < least else below
     w = w if z < 0 else -w
-    return _mirrored_sigmoid_slope(z, below, like(z, 0.0) if saturated else w)
+    w = like(z, 0.0) if saturated else w
+    e = _raised_exp(below, like(z, 0.0))
+    t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
+    return _mirrored(z, e * t * fma(w, t, like(z, 1.0)) * like(z, LOWERED))
 
 
 @lane
@@ -66,11 +87,8 @@ def _below(z):
 
 
 @lane
-def _mirrored_sigmoid_slope(z, below, w):
-    """The slope at `below` = -|z| with `w` of the same side, mirrored where z is above."""
-    e = _raised_exp(below, like(z, 0.0))
-    t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
-    slope = (e * t) * fma(w, t, like(z, 1.0)) * like(z, LOWERED)
+def _mirrored(z, slope):
+    """The slope at z, from that at -|z|."""
     return slope if z < 0 else like(z, 1.0) - slope
 
 
@@ -86,8 +104,7 @@ def gelu_slope(x):
     # What is left of cdf(-a) and of a·pdf(a) without e^(-a²/2).
     cdf = fma(polynomial(v, GELU_SLOPE), v, like(x, HALF))
     terms = fma(a, -like(x, INV_SQRT_TWO_PI), cdf)
-    slope = e * terms * like(x, LOWERED)
-    return slope if x < 0 else like(x, 1.0) - slope
+    return _mirrored(x, e * terms * like(x, LOWERED))
 
 
 @lane

@@ -7,7 +7,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LINE", "load_at", "store_at", "store_line", "swap_bytes"]
+__all__ = ["LINE", "load_at", "store_at", "store_line", "swap_bytes", "window"]
 
 #: Bytes of a cache line: what a non-temporal store has to write whole.
 LINE = 64
@@ -15,6 +15,30 @@ LINE = 64
 
 def _address(context, builder, element, address):
     return builder.inttoptr(address, context.get_data_type(element).as_pointer())
+
+
+@intrinsic
+def window(typing_context, array, start, size):
+    """`array[start : start + size]` without a share in its ownership.
+
+    A slice counts references, atomically and for all cores on the same cache line: 0.1 µs a tile. The
+    caller keeps `array` alive.
+    """
+    result = types.Array(array.dtype, 1, "C")
+
+    def generate(context, builder, signature, arguments):
+        source = cgutils.create_struct_proxy(array)(context, builder, arguments[0])
+        view = cgutils.create_struct_proxy(result)(context, builder)
+        view.data = builder.gep(source.data, [arguments[1]])
+        view.nitems = arguments[2]
+        view.itemsize = source.itemsize
+        view.shape = cgutils.pack_array(builder, [arguments[2]])
+        view.strides = cgutils.pack_array(builder, [source.itemsize])
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        view.parent = cgutils.get_null_value(view.parent.type)
+        return view._getvalue()
+
+    return result(array, types.int64, types.int64), generate
 
 
 @intrinsic

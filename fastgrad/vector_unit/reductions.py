@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from .lanes import lane, maximum
+from .memory import window
 
 __all__ = ["add_to_channels", "reduce_max", "reduce_sum"]
 
@@ -55,5 +56,5 @@ def add_to_channels(partial, tile, start, inner):
                 partial[channel + i] += np.float64(tile[done + i])
         else:
             run = min(inner - position % inner, tile.size - done)
-            partial[channel] += reduce_sum(tile[done : done + run])
+            partial[channel] += reduce_sum(window(tile, done, run))
         done += run
