@@ -37,8 +37,8 @@ class Case:
         ``terms(x)``: the terms that the slope is a sum of.
     arguments : dict
         Further arguments of the call: parameters, choices.
-    ulp : float
-        Error allowed in float32 and float64.
+    ulp, slope_ulp : float
+        Error of the value, and of the slope (in ULP of its larger term), in float32 and float64.
     amplification : callable
         ULP more, as a function of x: where an error of the argument is amplified.
     reference_ulp : callable
@@ -52,6 +52,7 @@ class Case:
     terms: Callable
     arguments: dict = field(default_factory=dict)
     ulp: float = 3.0
+    slope_ulp: float = 5.0
     amplification: Callable = _no_amplification
     reference_ulp: Callable = _no_amplification
     reference_lowest: float = -np.inf
@@ -116,9 +117,10 @@ def check_values(case: Case, dtype) -> None:
     if dtype is np.float64:
         x = x[~(x < case.reference_lowest) | np.isinf(x)]
     exact_x = as_float64(x)
-    allowed = _allowed(case, dtype, exact_x)
     y = case.call(x)
+    allowed = _allowed(case, dtype, exact_x, case.ulp)
     _compare(case, "forward", y, case.forward(exact_x), x, allowed)
+    allowed = _allowed(case, dtype, exact_x, case.slope_ulp)
     slope = case.grad(np.ones_like(x), x)
     _compare(case, "slope", slope, case.slope(exact_x), x, allowed, case.slope_scale(exact_x))
     dy = np.random.default_rng(1).normal(0, 2, x.shape).astype(dtype)
@@ -128,11 +130,11 @@ def check_values(case: Case, dtype) -> None:
     _compare(case, "gradient", case.grad(dy, x), exact, x, allowed + 1 + np.abs(exact_dy), scale)
 
 
-def _allowed(case: Case, dtype, x: np.ndarray) -> np.ndarray:
+def _allowed(case: Case, dtype, x: np.ndarray, ulp: float) -> np.ndarray:
     if np.dtype(dtype).itemsize == 2:
         return np.full(x.shape, 1.0)
     with np.errstate(all="ignore"):
-        allowed = case.ulp + case.amplification(x)
+        allowed = ulp + case.amplification(x)
         return allowed + case.reference_ulp(x) if dtype is np.float64 else allowed
 
 
