@@ -51,7 +51,7 @@ class Case:
     forward: Callable
     terms: Callable
     arguments: dict = field(default_factory=dict)
-    ulp: float = 3.0
+    ulp: float = 4.0
     slope_ulp: float = 5.0
     amplification: Callable = _no_amplification
     reference_ulp: Callable = _no_amplification

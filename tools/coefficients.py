@@ -98,6 +98,8 @@ def divided(function: Callable, terms: Callable, order: int, at: Callable) -> Ca
     return target
 
 
+#: Where GELU's tail is developed: near the middle of its interval, where no terms cancel.
+GELU_CENTER = mp.mpf("0.4375")
 HALF_LN2 = mp.log(2) / 2 + mp.mpf(2) ** -12
 TWO_OVER_SQRT_PI = 2 / mp.sqrt(mp.pi)
 
@@ -134,6 +136,14 @@ FITS = {
         mp.mpf(-1),
         mp.mpf("1.4") ** 2 - 1,
         {"float32": 9, "float64": 22},
+    ),
+    "gelu": Fit(
+        # of v = a/(a + 4) - GELU_CENTER
+        lambda v: mills(gelu_size(v + GELU_CENTER)) * (gelu_size(v + GELU_CENTER) + 4),
+        lambda v: 1 / (mills(gelu_size(v + GELU_CENTER)) * (gelu_size(v + GELU_CENTER) + 4)),
+        -GELU_CENTER,
+        mp.mpf(39) / 43 - GELU_CENTER,
+        {"float32": 10, "float64": 22},
     ),
     "gelu_slope": Fit(
         # of v = a/(a + 4)

@@ -234,7 +234,7 @@ def check_outs(
 def _check_out(
     out: Any, name: str, x: np.ndarray, operands: Sequence[tuple[str, np.ndarray]]
 ) -> bool:
-    """Check a result array given by the caller; returns whether it is one of the operands.
+    """Check a result array given by the caller.
 
     Raises
     ------

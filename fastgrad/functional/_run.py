@@ -21,7 +21,7 @@ __all__ = ["ProgramRunner"]
 _ndarray, _empty, _may_share_memory = np.ndarray, np.empty, np.may_share_memory
 # Bits of `ndarray.flags.num`.
 _PLAIN = 0x001 | 0x100  # C-contiguous, aligned
-_WRITABLE, _OWNS_DATA = 0x400, 0x004
+_PLAIN_OUT = _PLAIN | 0x400  # and writable
 
 
 class ProgramRunner:
@@ -63,34 +63,32 @@ class ProgramRunner:
         walk = self._walks.get(dtype)
         if walk is None or not x.size:
             return None
-        owned = _OWNS_DATA
         for array in arrays:
             if type(array) is not _ndarray or array.dtype is not dtype or array.shape != shape:
                 return None
-            flags = array.flags.num
-            if flags & _PLAIN != _PLAIN:
+            if array.flags.num & _PLAIN != _PLAIN:
                 return None
-            owned &= flags
-        in_place = False
         if out is None:
             out = _empty(shape, dtype)
-        else:
-            if type(out) is not _ndarray or out.dtype is not dtype or out.shape != shape:
-                return None
-            flags = out.flags.num
-            if flags & (_PLAIN | _WRITABLE) != _PLAIN | _WRITABLE:
-                return None
-            for array in arrays:
-                if array is out:
-                    in_place = True
-                # Arrays that own their memory overlap only if they are the same array.
-                elif not flags & owned and _may_share_memory(array, out):
-                    return None
-        everything = [*arrays, out]
-        if x.ndim != 1:
-            everything = [array.ravel() for array in everything]
+        elif (
+            type(out) is not _ndarray
+            or out.dtype is not dtype
+            or out.shape != shape
+            or out.flags.num & _PLAIN_OUT != _PLAIN_OUT
+        ):
+            return None
         size = x.size
-        walk = walk.small if size <= SERIAL_ELEMENTS else walk
+        everything = (*arrays, out)
+        if x.ndim != 1:
+            everything = tuple([array.ravel() for array in everything])
+        if size <= SERIAL_ELEMENTS:
+            return out if walk.small(everything, numbers, size, get_block_size()) else None
+        in_place = False
+        for array in arrays:
+            if array is out:
+                in_place = True
+            elif _may_share_memory(array, out):
+                return None
         walk(everything, numbers, size, in_place, get_block_size())
         return out
 

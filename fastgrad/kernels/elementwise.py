@@ -5,8 +5,8 @@ Traffic: the bytes of each operand and of each result, once; past the cache, res
 non-temporal stores and are not read before they are written.
 
 A contiguous operand is read by the fused loop where it lies; a copy into UB of its own costs 1.3 times.
-Results are staged in UB where the loop may not store straight to memory: in place (the loop's
-run-time alias check would fail, and scalar code is 8 times slower) or past the cache.
+Results are staged in UB where they go past the cache. In place, the loop stores straight to memory like
+anywhere else: `read` and `write` tell LLVM that no lane reads what another one wrote.
 """
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ from ..runtime import threads
 from ..runtime.tiling import streams
 from . import launch, layout
 from .layout import Layout
-from .template import DIRECT, STAGED, STREAMED, Fields, constants
+from .template import CHECKED, DIRECT, STREAMED, Fields, constants
 
 __all__ = ["ElementwiseWalk", "source"]
 
 _WALK = """
 @kernel("int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
 def tiles(lo, hi, size, block_size, store, shape, layouts, {arguments}):
-    \"\"\"Walk tiles `lo` to `hi` of `size` elements with scratch of its own.\"\"\"
+    \"\"\"Walk tiles `lo` to `hi` of `size` elements with scratch of its own.
+
+    Returns False, having written nothing, if it was to check for overlap and found one.
+    \"\"\"
+    if store == CHECKED and ({overlap}):
+        return False
     # Streamed tiles start where a cache line of the first result does.
     shift = {first}.ctypes.data % LINE // {first}.itemsize if store == STREAMED else 0
 {buffers}
@@ -42,6 +47,7 @@ def tiles(lo, hi, size, block_size, store, shape, layouts, {arguments}):
 {tiles_out}
     if store == STREAMED:
         store_fence()
+    return True
 """
 
 
@@ -52,6 +58,7 @@ def source(fields: Fields) -> str:
         arguments=fields.arguments,
         body_arguments=fields.body_arguments,
         first=fields.results[0][0],
+        overlap=fields.overlap(),
         buffers=fields.buffers(4),
         tiles_in=fields.tiles_in(8),
         tiles_out=fields.tiles_out(8),
@@ -78,13 +85,17 @@ class ElementwiseWalk:
         arrays: Sequence[np.ndarray],
         numbers: Sequence[float],
         size: int,
-        in_place: bool,
         block_size: int,
-    ) -> None:
-        """The call below for dense arrays that one core computes in its cache: nothing to decide."""
-        store = STAGED if in_place else DIRECT
+    ) -> bool:
+        """The call below for one result and dense arrays that one core computes in its cache.
+
+        Nothing is to be decided. Whether the result overlaps an operand in part is for the kernel to
+        find out, which knows the addresses; it then returns False and has written nothing.
+        """
         count = -(-size // block_size)
-        self._tiles.entry(0, count, size, block_size, store, *self._dense, *arrays, *numbers)
+        return self._tiles.entry(
+            0, count, size, block_size, CHECKED, *self._dense, *arrays, *numbers
+        )
 
     def __call__(
         self,
@@ -125,7 +136,8 @@ class ElementwiseWalk:
 
 
 def store_mode(moved_bytes: int, in_place: bool) -> int:
-    """How results leave a launch that moves `moved_bytes`."""
-    if streams(moved_bytes):
-        return STREAMED
-    return STAGED if in_place else DIRECT
+    """How results leave a launch that moves `moved_bytes`.
+
+    In place, the lines to be written are in the cache already: they were read.
+    """
+    return STREAMED if streams(moved_bytes) and not in_place else DIRECT

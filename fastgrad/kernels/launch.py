@@ -33,6 +33,7 @@ def launch(tiles, cores, count, {arguments}):
         call_address(
             tiles, count * core // cores, count * (core + 1) // cores, {arguments}
         )
+    return True
 '''
 
 

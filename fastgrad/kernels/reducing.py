@@ -52,6 +52,7 @@ def tiles(lo, hi, size, block_size, store, unit, inner, shape, layouts, {argumen
 {tiles_out}
 {sums_out}
     store_fence()
+    return True
 """
 
 

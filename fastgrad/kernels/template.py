@@ -9,22 +9,23 @@ from dataclasses import dataclass
 
 from . import layout
 
-__all__ = ["DIRECT", "STAGED", "STREAMED", "Fields", "constants", "local_name"]
+__all__ = ["CHECKED", "DIRECT", "STREAMED", "Fields", "constants", "local_name"]
 
-#: How a result tile leaves: stored by the fused loop, staged in UB, staged and past the cache.
-DIRECT, STAGED, STREAMED = 0, 1, 2
+#: How a result tile leaves: stored by the fused loop; staged in UB and written past the cache; stored by
+#: the fused loop if the result is apart from the operands, or exactly one of them.
+DIRECT, STREAMED, CHECKED = 0, 1, 2
 
 _BUFFER_IN = "ub_{name} = np.empty(block_size if layouts[{row}, 0] != DENSE else 0, np.{kind})"
 _BUFFER_OUT = "ub_{name} = np.empty(block_size, np.{kind})"
 _TILE_IN = "{name}_t = tile_of({name}, ub_{name}, layouts[{row}], shape, start, m)"
 _TILE_OUT = """\
-direct_{name} = store == DIRECT and layouts[{row}, 0] == DENSE
+direct_{name} = store != STREAMED and layouts[{row}, 0] == DENSE
 {name}_t = window({name}, start, m) if direct_{name} else window(ub_{name}, 0, m)"""
 _COPY_OUT = """\
 if layouts[{row}, 0] != DENSE:
     scatter({name}_t, layouts[{row}], shape, start)
-elif store != DIRECT:
-    copy_out(window({name}, start, m), {name}_t, store == STREAMED)"""
+elif store == STREAMED:
+    stream_out(window({name}, start, m), {name}_t)"""
 
 Field = tuple[str, str]
 
@@ -47,7 +48,7 @@ def local_name(name: str) -> str:
 
 def constants() -> str:
     """The modes that the walks compare with, as globals of the generated module."""
-    return f"DIRECT, STREAMED, DENSE = {DIRECT}, {STREAMED}, {layout.DENSE}\n"
+    return f"STREAMED, CHECKED, DENSE = {STREAMED}, {CHECKED}, {layout.DENSE}\n"
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class Fields:
         """What the body is called with for one tile."""
         tiles = [f"{name}_t" for name, _ in (*self.operands, *self.results, *self.sums)]
         return ", ".join([*tiles, *(name for name, _ in self.numbers)])
+
+    def overlap(self) -> str:
+        """Whether the first result overlaps an operand in part."""
+        result = self.results[0][0]
+        return " or ".join(f"in_part({result}, {name}, size)" for name, _ in self.operands)
 
     def buffers(self, indent: int) -> str:
         """Allocate UB: a tile for each operand that is gathered and each result that is staged."""

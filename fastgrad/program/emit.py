@@ -24,9 +24,9 @@ import numpy as np
 
 from fastgrad.runtime.compiler import kernel
 from fastgrad.vector_unit import maths as vu
-{casts}from fastgrad.vector_unit.data_copy import copy_out, scatter, store_fence, tile_of
+{casts}from fastgrad.vector_unit.data_copy import in_part, scatter, store_fence, stream_out, tile_of
 from fastgrad.vector_unit.lanes import lane
-from fastgrad.vector_unit.memory import LINE, window
+from fastgrad.vector_unit.memory import LINE, read, window, write
 from fastgrad.vector_unit.reductions import add_to_channels
 
 f = np.{compute}
@@ -86,13 +86,14 @@ def _lines(program: Program, precision: Precision) -> list[str]:
             cast = "" if node.name in program.channels else precision.load
             name = local_name(node.name)
             names[node] = f"{name}_i"
-            lines.append(f"{name}_i = " + _cast(cast, f"{name}[i]"))
+            lines.append(f"{name}_i = " + _cast(cast, f"read({name}, i)"))
         elif node.args:
             lines += _instruction(names[node], node, [names[arg] for arg in node.args])
     for result in program.results:
         # A sum over lanes is taken in the compute dtype; other results are rounded, once.
         cast = "" if result.reduced else precision.store
-        lines.append(f"{local_name(result.name)}[i] = " + _cast(cast, names[result.value]))
+        value = _cast(cast, names[result.value])
+        lines.append(f"write({local_name(result.name)}, i, {value})")
     return lines
 
 

@@ -111,6 +111,7 @@ EVALUATE: dict[str, Callable] = {
     "sigmoid_slope": _quiet(_sigmoid_slope),
     "silu": _quiet(lambda z: _weighted(z, _sigmoid(z))),
     "silu_slope": _quiet(lambda z: _sigmoid_slope(z, z)),
+    "gelu": _quiet(lambda x: _weighted(x, _normal_cdf(x))),
     "gelu_slope": _quiet(_gelu_slope),
     "reciprocal": _quiet(lambda z: 1 / z),
     "sqrt": _quiet(np.sqrt),

@@ -22,6 +22,9 @@ __all__ = ["DECAYING", "exact_tails"]
 #: Instructions that have a `_split` form in `fastgrad.vector_unit`.
 DECAYING = ("exp", "sigmoid", "dsigmoid", "normal_cdf", "normal_pdf", "exp_neg_square")
 
+#: z·f(z) that is one instruction.
+_GATES = {"sigmoid": "silu", "normal_cdf": "gelu"}
+
 
 def exact_tails(*roots: Node) -> tuple[Node, ...]:
     """`roots` with every product that contains a decaying factor in its exact form."""
@@ -57,8 +60,8 @@ def _product(a: Node, b: Node) -> Node:
     for factor, other in ((b, a), (a, b)):
         if not other.is_array:
             continue
-        if factor.op == "sigmoid" and factor.args[0] is other:
-            return make("silu", other)
+        if factor.op in _GATES and factor.args[0] is other:
+            return make(_GATES[factor.op], other)
         if factor.op in DECAYING:
             return make(f"scaled_{factor.op}", other, factor.args[0])
         if factor.op.startswith("scaled_"):

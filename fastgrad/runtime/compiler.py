@@ -35,7 +35,7 @@ class Kernel:
     Parameters
     ----------
     function : callable
-        The Python body.
+        The Python body; returns a bool.
     signature : str
         Its argument types as Numba writes them, ``"int64, float32[::1], float32"``.
     parallel : bool
@@ -45,7 +45,7 @@ class Kernel:
     def __init__(self, function: Callable, signature: str, parallel: bool = False):
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.signature_text = signature
-        self.signature = numba.core.sigutils.normalize_signature(f"void({signature})")[0]
+        self.signature = numba.core.sigutils.normalize_signature(f"boolean({signature})")[0]
         self.dispatcher = numba.njit(parallel=parallel, **_OPTIONS)(function)
         # Named by its module (a hash of the source) and the environment: content, not time stamps.
         self.cache_name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}.bin"
@@ -108,9 +108,9 @@ def call_address(typing_context, address, *arguments):
             own_values = cgutils.unpack_tuple(builder, values[1])
             own_types = tuple(own_types[0])
         convention = context.call_conv
-        function_type = convention.get_function_type(types.none, own_types)
+        function_type = convention.get_function_type(types.boolean, own_types)
         function = builder.inttoptr(values[0], function_type.as_pointer())
-        convention.call_function(builder, function, types.none, own_types, own_values)
+        convention.call_function(builder, function, types.boolean, own_types, own_values)
         return context.get_dummy_value()
 
     return types.void(address, types.StarArgTuple.from_types(arguments)), generate

@@ -1,9 +1,10 @@
 """`data_copy`: tiles between memory and the Unified Buffer.
 
 In: a contiguous operand is not copied at all (the fused loop reads it where it is); any other one is
-gathered. Out: plain, past the cache (non-temporal), or scattered. An operand's *layout* is one row
-of int64: its mode, the address of its first element, and its byte strides; the *shape* that goes with
-the strides is common to all operands of a launch.
+gathered. Out: stored by the fused loop, streamed past the cache (non-temporal), or scattered.
+
+An operand's *layout* is one row of int64: its mode, the address of its first element, and its byte
+strides; the *shape* that goes with the strides is common to all operands of a launch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .lanes import lane
 from .memory import LINE, load_at, store_at, store_line, swap_bytes, window
 from .x86 import store_fence
 
-__all__ = ["copy_out", "gather", "scatter", "store_fence", "tile_of"]
+__all__ = ["gather", "in_part", "scatter", "store_fence", "stream_out", "tile_of"]
 
 #: Modes of a layout row. The Python side writes them (`fastgrad.kernels.layout`).
 DENSE, STRIDED, SWAPPED = 0, 1, 2
@@ -32,6 +33,13 @@ def tile_of(operand, buffer, layout, shape, start, size):
     tile = window(buffer, 0, size)
     gather(tile, layout, shape, start)
     return tile
+
+
+@lane
+def in_part(a, b, size):
+    """Whether `size` elements of two contiguous arrays overlap without being the same."""
+    distance = abs(a.ctypes.data - b.ctypes.data)
+    return distance != 0 and distance < size * a.itemsize
 
 
 @njit(nogil=True, error_model="numpy", boundscheck=False)
@@ -110,12 +118,8 @@ def _gather_run(tile, address, stride):
 
 
 @njit(nogil=True, error_model="numpy", boundscheck=False)
-def copy_out(destination, tile, streaming):
-    """Copy a result tile to memory; `streaming` passes by the cache, whole lines at a time."""
-    if not streaming:
-        for i in range(tile.size):
-            destination[i] = tile[i]
-        return
+def stream_out(destination, tile):
+    """Copy a result tile to memory past the cache, whole lines at a time."""
     lanes = LINE // tile.itemsize
     head = min(tile.size, (-destination.ctypes.data % LINE) // tile.itemsize)
     whole = head + (tile.size - head) // lanes * lanes

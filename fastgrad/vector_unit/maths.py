@@ -38,7 +38,7 @@ from ._gaussian import (
     normal_pdf_split,
 )
 from ._logarithm import log, log1p, softplus
-from .gated import gelu_slope, sigmoid_slope, silu, silu_slope
+from .gated import gelu, gelu_slope, sigmoid_slope, silu, silu_slope
 from .lanes import fabs as abs
 from .lanes import floor, lane, like, maximum, minimum, sqrt
 
@@ -55,6 +55,7 @@ __all__ = [
     "exp_split",
     "expm1",
     "floor",
+    "gelu",
     "gelu_slope",
     "log",
     "log1p",
