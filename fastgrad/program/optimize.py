@@ -121,7 +121,8 @@ def reuse_products(*roots: Node) -> tuple[Node, ...]:
     """Take the factors of a product in the order in which a part of it is there already.
 
     `x·(t·k)` becomes `(x·k)·t` where the program computes `x·k` anyway: the derivative of
-    `x·sigmoid(beta·x)` is so the eight instructions that one writes by hand.
+    `x·sigmoid(beta·x)` is so the eight instructions that one writes by hand. Likewise `x·(x·k)` becomes
+    `(x·x)·k` where `x·x` is there.
     """
     present = {node for node in walk(*roots) if node.op == "mul"}
 
@@ -130,6 +131,8 @@ def reuse_products(*roots: Node) -> tuple[Node, ...]:
             for x, product in (args, args[::-1]):
                 if product.op == "mul" and x.is_array and not product.args[1].is_array:
                     t, k = product.args
+                    if (known := build("mul", x, t)) in present:
+                        return build("mul", known, k)
                     if (known := build("mul", x, k)) in present:
                         return build("mul", known, t)
         return build(node.op, *args)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from llvmlite import binding, ir
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic
 
 __all__ = ["bfloat_to_float", "float_to_bfloat", "float_to_half", "half_to_float"]
@@ -106,7 +107,9 @@ def _float_bits(exponent):
 
 
 def _has_half_conversion():
-    """Whether this machine converts float16 in hardware."""
+    """Whether the processor that Numba compiles for converts float16 in hardware."""
+    if config.CPU_NAME is not None or config.CPU_FEATURES is not None:
+        return "+f16c" in (config.CPU_FEATURES or "")
     aarch64 = binding.get_process_triple().startswith(("aarch64", "arm64"))
     return aarch64 or bool(binding.get_host_cpu_features().get("f16c", False))
 
