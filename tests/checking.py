@@ -105,7 +105,7 @@ def sample(dtype, seed: int = 0) -> np.ndarray:
 
 def check_reference(case: Case) -> None:
     """The slope is the derivative: central differences in float64."""
-    x = np.linspace(-6, 6, 2001)
+    x = np.linspace(-6, 6, 2000)  # 0, where many an operator has its kink, is not among them
     h = 1e-5
     numeric = (case.forward(x + h) - case.forward(x - h)) / (2 * h)
     np.testing.assert_allclose(case.slope(x), numeric, atol=1e-9, rtol=1e-8)
@@ -123,6 +123,10 @@ def check_values(case: Case, dtype) -> None:
     allowed = _allowed(case, dtype, exact_x, case.slope_ulp)
     slope = case.grad(np.ones_like(x), x)
     _compare(case, "slope", slope, case.slope(exact_x), x, allowed, case.slope_scale(exact_x))
+    # dy comes last: where the slope alone is too large for the compute dtype, it cannot bring it back.
+    largest = np.finfo(np.float64 if dtype is np.float64 else np.float32).max
+    fits = ~(case.slope_scale(exact_x) > largest)
+    x, exact_x, allowed = x[fits], exact_x[fits], allowed[fits]
     dy = np.random.default_rng(1).normal(0, 2, x.shape).astype(dtype)
     exact_dy = as_float64(dy)
     scale = case.slope_scale(exact_x) * np.abs(exact_dy)
