@@ -49,8 +49,9 @@ def _refuse_lookalikes(value: Any, name: str) -> None:
             f"{name} is a masked array, whose masked elements would be computed on: "
             f"pass {name}.filled(value) and apply the mask to the result"
         )
-    framework = type(value).__module__.partition(".")[0]
-    if framework in _FRAMEWORKS:
+    origins = [base.__module__.partition(".")[0] for base in type(value).__mro__]
+    framework = next((origin for origin in origins if origin in _FRAMEWORKS), "")
+    if framework:
         adapter = _FRAMEWORKS[framework]
         by = f"call the same operator in {adapter}, or " if adapter else ""
         raise TypeError(
@@ -131,7 +132,8 @@ def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> floa
     array = value if type(value) is np.ndarray else _as_parameter_array(value, name)
     if array.dtype.kind not in "fiu" and array.dtype.newbyteorder("=") not in PRECISIONS:
         raise TypeError(f"{name} must be a real number or an array of {_NAMES}, got {array.dtype}")
-    if array.size == 1 and array.ndim <= 1 and axis is None:
+    if array.ndim == 0 or (array.shape == (1,) and axis is None):
+        _check_axis(axis, x)
         return float(array.reshape(()))
     return _as_channel(as_operand(array, name), name, axis, x)
 
@@ -188,7 +190,7 @@ def choose(value: Any, name: str, choices: Sequence[str]) -> str:
     ValueError
         If it is not.
     """
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return str(value)
 
@@ -244,7 +246,7 @@ def _check_out(
         If it is read-only, of another shape or dtype than `x`, not in native byte order, overlaps
         itself, or overlaps an operand without being exactly it.
     """
-    if type(out) is not np.ndarray:
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray | np.matrix):
         raise TypeError(f"{name} must be a numpy.ndarray, got {type(out).__name__}")
     if not out.flags.writeable:
         raise ValueError(f"{name} is read-only: pass a writable array")
@@ -271,7 +273,12 @@ def _check_out(
 
 def _is_exactly(a: np.ndarray, b: np.ndarray) -> bool:
     same_place = a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
-    return same_place and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
+    return same_place and a.dtype == b.dtype and a.shape == b.shape and _steps(a) == _steps(b)
+
+
+def _steps(array: np.ndarray) -> list[int]:
+    """The strides that matter: those of axes longer than 1."""
+    return [step for step, length in zip(array.strides, array.shape, strict=True) if length > 1]
 
 
 def _overlaps(a: np.ndarray, b: np.ndarray) -> bool:

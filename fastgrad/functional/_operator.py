@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..program.maths import Traced
+from ..program.maths import Traced, TraceError
 from ..program.program import Program
 from ..program.trace import trace_backward, trace_forward, trace_given_backward
 from ._arguments import Channel, as_operand, as_parameter, choose
@@ -70,6 +71,8 @@ class Operator:
     def __init__(self, function: Callable, choices: dict[str, Sequence[str]]):
         self.__name__, self.__qualname__ = function.__name__, function.__qualname__
         self.__module__, self.__doc__ = function.__module__, function.__doc__
+        if not self.__name__.isidentifier():
+            raise TypeError("an operator needs a name: write def name(x): return …, not a lambda")
         self.function = function
         self.choices = {name: tuple(values) for name, values in choices.items()}
         signature = inspect.signature(function)
@@ -80,8 +83,9 @@ class Operator:
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
         self._given_backward: Callable | None = None
         self._runners: dict[tuple, ProgramRunner] = {}
-        self._call = _with_signature(self, self._forward, "", "axis=None, out=None")
-        self._grad = _with_signature(self, self._backward, "dy, ", "wrt=None, axis=None, out=None")
+        axis = ("axis",) if self.parameters else ()
+        self._call = _with_signature(self, self._forward, (), (*axis, "out"))
+        self._grad = _with_signature(self, self._backward, ("dy",), ("wrt", *axis, "out"))
         self.__signature__ = inspect.signature(self._call)
 
     def __repr__(self) -> str:
@@ -171,11 +175,11 @@ class Operator:
         self, arrays: tuple, parameters: tuple, static: tuple[str, ...], axis: Any, out: Any
     ) -> Any:
         """The body of the call; `arrays`, `parameters`, `static` are tuples of arguments."""
-        if axis is None and type(arrays[0]) is not Traced and _are_floats(parameters):
+        if [value for value in (*arrays, *parameters) if type(value) is Traced]:
+            return self._inline(arrays, parameters, static, axis, out)
+        if axis is None and _are_floats(parameters):
             runner = self._runners.get((None, (), static)) or self._runner(None, (), static)
             return runner(arrays, parameters, out)
-        if any(isinstance(value, Traced) for value in (*arrays, *parameters)):
-            return self._inline(arrays, parameters, static)
         numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
         runner = self._runner(None, tuple(channel.name for channel in channels), static)
         (y,) = runner.run(arrays, numbers, channels, (out,)).values()
@@ -258,14 +262,21 @@ class Operator:
 
     def _wrt(self, wrt: Any) -> tuple[str, ...]:
         known = (*self.arrays, *self.parameters)
-        names = known if wrt is None else (wrt,) if isinstance(wrt, str) else tuple(wrt)
-        unknown = [name for name in names if name not in known]
-        if unknown or not names:
-            raise ValueError(f"wrt must name operands of {self.__name__}, {known}, got {wrt!r}")
+        if wrt is None:
+            return known
+        names = (wrt,) if isinstance(wrt, str) or not isinstance(wrt, Iterable) else tuple(wrt)
+        if not names or len(set(names)) < len(names) or not set(names) <= set(known):
+            raise ValueError(
+                f"wrt must name operands of {self.__name__}, {known}, each once, got {wrt!r}"
+            )
         return names
 
-    def _inline(self, arrays: tuple, parameters: tuple, static: tuple[str, ...]) -> Traced:
+    def _inline(
+        self, arrays: tuple, parameters: tuple, static: tuple[str, ...], axis: Any, out: Any
+    ) -> Traced:
         """Called on traced operands: this operator's maths becomes part of another's."""
+        if axis is not None or out is not None:
+            raise TraceError(f"{self.__name__} inside an operator takes neither axis nor out")
         values = {**dict(zip(self.arrays, arrays, strict=True)),
                   **dict(zip(self.parameters, parameters, strict=True)),
                   **dict(zip(self.static, static, strict=True))}  # fmt: skip
@@ -286,7 +297,7 @@ def _by_name(module: str, name: str) -> Operator:
 
 def _like_parameter(total: np.ndarray, parameter: Any) -> Any:
     """A parameter's gradient in the parameter's own kind and dtype."""
-    if not hasattr(parameter, "dtype") and not isinstance(parameter, Sequence):
+    if isinstance(parameter, int | float) and not isinstance(parameter, np.generic):
         return float(total[0])
     array = np.asarray(parameter)
     dtype = array.dtype.newbyteorder("=")
@@ -314,6 +325,8 @@ def _defaults(signature: inspect.Signature, choices: dict[str, tuple[str, ...]])
         default = argument.default
         if argument.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
             raise TypeError(f"an operator's arguments have names: {argument}")
+        if name.startswith("_"):
+            raise TypeError(f"no operand may be called {name}: names with _ are the library's own")
         if name in _RESERVED:
             raise TypeError(f"no operand may be called {name}: every operator has that argument")
         if default is inspect.Parameter.empty:
@@ -322,8 +335,12 @@ def _defaults(signature: inspect.Signature, choices: dict[str, tuple[str, ...]])
             if default not in choices.get(name, ()):
                 raise TypeError(f"elementwise({name}=(…)) must list the choices, {default!r} too")
             defaults[name] = default
-        else:
+        elif isinstance(default, numbers.Real):
             defaults[name] = float(default)
+        else:
+            raise TypeError(
+                f"{name}={default!r}: an array has no default, a parameter a number, a choice a string"
+            )
     unknown = set(choices) - {
         name for name, default in defaults.items() if isinstance(default, str)
     }
@@ -336,27 +353,31 @@ def _defaults(signature: inspect.Signature, choices: dict[str, tuple[str, ...]])
     return defaults
 
 
-def _with_signature(operator: Operator, body: Callable, before: str, keywords: str) -> Callable:
+def _with_signature(
+    operator: Operator, body: Callable, before: Sequence[str], keywords: Sequence[str]
+) -> Callable:
     """A function with the operator's real arguments that sorts them for `body`.
 
     Python binds arguments faster than any code here could, and says what is wrong with them.
     """
-    arguments = ", ".join(
-        name if default is None else f"{name}={default!r}"
+    scope: dict[str, Any] = {"_body": body, "_choose": choose, "_operator": operator}
+    arguments = [
+        name if default is None else f"{name}=_operator._defaults[{name!r}]"
         for name, default in operator._defaults.items()
-    )
+    ]
 
-    def group(names: Sequence[str]) -> str:
-        return "(" + "".join(f"{name}, " for name in names) + ")"
+    def group(values: Iterable[str]) -> str:
+        return "(" + "".join(f"{value}, " for value in values) + ")"
 
-    passed = [keyword.partition("=")[0] for keyword in keywords.split(", ")]
-    static = ", ".join(f"_choose({n}, {n!r}, {operator.choices[n]!r})" for n in operator.static)
+    choices = [f"_choose({n}, {n!r}, _operator.choices[{n!r}])" for n in operator.static]
+    groups = [group(operator.arrays), group(operator.parameters), group(choices)]
+    axis = "axis" if "axis" in keywords else "None"
+    options = ["wrt", axis, "out"] if "wrt" in keywords else [axis, "out"]
     text = (
-        f"def {operator.__name__}({before}{arguments}, *, {keywords}):\n"
-        f"    return _body({before}{group(operator.arrays)}, {group(operator.parameters)}, "
-        f"({static}{',' if static else ''}), {', '.join(passed)})\n"
+        f"def {operator.__name__}({', '.join([*before, *arguments])}, *, "
+        f"{', '.join(f'{name}=None' for name in keywords)}):\n"
+        f"    return _body({', '.join([*before, *groups, *options])})\n"
     )
-    scope: dict[str, Any] = {"_body": body, "_choose": choose}
     exec(text, scope)
     function: types.FunctionType = scope[operator.__name__]
     function.__doc__, function.__module__ = operator.__doc__, operator.__module__

@@ -35,11 +35,20 @@ def vjp(operator: Operator, *operands: Any, **keywords: Any) -> tuple[Any, Calla
     ------
     TypeError
         If `operator` is not an `Operator`.
+    ValueError
+        If `out` is an operand: the pullback needs it as it is.
     """
     if not isinstance(operator, Operator):
         raise TypeError(f"vjp takes an operator of fastgrad, got {type(operator).__name__}")
-    y = operator(*operands, **keywords)  # which also checks the arguments
-    keywords.pop("out", None)
+    out = keywords.pop("out", None)
+    for operand in (*operands, *keywords.values()):
+        if (
+            out is not None
+            and isinstance(operand, np.ndarray)
+            and np.may_share_memory(out, operand)
+        ):
+            raise ValueError("out overlaps an operand, which the pullback needs: pass other memory")
+    y = operator(*operands, out=out, **keywords)  # which also checks the arguments
     given = {**dict(zip(operator.arguments, operands, strict=False)), **keywords}
     wrt = operator.arrays
     if operator.parameters:

@@ -24,6 +24,9 @@ from .template import CHECKED, DIRECT, STREAMED, Fields, constants
 
 __all__ = ["ElementwiseWalk", "source"]
 
+#: More elements than a cache line has.
+_SHIFT = 64
+
 _WALK = """
 @kernel("int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
 def tiles(lo, hi, size, block_size, store, shape, layouts, {arguments}):
@@ -129,7 +132,7 @@ class ElementwiseWalk:
         """
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
         shape, rows = where or self._dense
-        count = -(-size // block_size) + 1  # one more: shifted tiles may begin one before
+        count = -(-(size + _SHIFT) // block_size)  # shifted tiles begin earlier
         arguments = (size, block_size, store, shape, rows, *arrays, *numbers)
         launch.run(self._tiles, threads.cores_for(size), count, arguments)
         return []

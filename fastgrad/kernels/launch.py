@@ -29,11 +29,12 @@ from fastgrad.runtime.compiler import call_address, kernel
 
 @kernel("int64, int64, int64, {types}", parallel=True)
 def launch(tiles, cores, count, {arguments}):
+    failed = 0
     for core in prange(cores):
-        call_address(
+        failed += call_address(
             tiles, count * core // cores, count * (core + 1) // cores, {arguments}
         )
-    return True
+    return failed == 0
 '''
 
 
@@ -44,7 +45,9 @@ def run(tiles: Kernel, cores: int, count: int, arguments: tuple[Any, ...]) -> No
         return
     launch = _launch(tiles.signature_text.partition("int64, int64, ")[2])
     with threads.launch_lock:
-        launch.entry(tiles.address, cores, count, *arguments)
+        done = launch.entry(tiles.address, cores, count, *arguments)
+    if not done:
+        raise MemoryError("a core had no memory for its scratch tiles; the result is not complete")
 
 
 @functools.cache

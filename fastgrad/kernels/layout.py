@@ -15,13 +15,10 @@ DENSE, STRIDED, SWAPPED = 0, 1, 2
 
 Layout = tuple[np.ndarray, np.ndarray]
 
-_NO_SHAPE = np.zeros(1, np.int64)
-_DENSE_ROWS = np.zeros((16, 3), np.int64)
-
 
 def dense(operands: int) -> Layout:
     """The layout of a launch whose operands are all contiguous in the same order."""
-    return _NO_SHAPE, _DENSE_ROWS[:operands]
+    return np.zeros(1, np.int64), np.zeros((operands, 3), np.int64)
 
 
 def memory_order(array: np.ndarray) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from collections.abc import Sequence
@@ -15,8 +16,10 @@ __all__ = ["CHECKED", "DIRECT", "STREAMED", "Fields", "constants", "local_name"]
 #: the fused loop if the result is apart from the operands, or exactly one of them.
 DIRECT, STREAMED, CHECKED = 0, 1, 2
 
-_BUFFER_IN = "ub_{name} = np.empty(block_size if layouts[{row}, 0] != DENSE else 0, np.{kind})"
-_BUFFER_OUT = "ub_{name} = np.empty(block_size, np.{kind})"
+_BUFFER_IN = (
+    "ub_{name} = np.empty(min(block_size, size) if layouts[{row}, 0] != DENSE else 0, np.{kind})"
+)
+_BUFFER_OUT = "ub_{name} = np.empty(min(block_size, size), np.{kind})"
 _TILE_IN = "{name}_t = tile_of({name}, ub_{name}, layouts[{row}], shape, start, m)"
 _TILE_OUT = """\
 direct_{name} = store != STREAMED and layouts[{row}, 0] == DENSE
@@ -34,16 +37,18 @@ _TAKEN = frozenset(
     (
         *("i", "f", "m", "np", "vu", "lo", "hi", "size", "block_size", "store", "unit", "inner"),
         *("shape", "layouts", "shift", "tile", "start", "stop", "own", "chunk", "chunk_stop"),
-        *("unit_stop", "body", "tiles", "lane", "kernel"),
+        *("unit_stop", "body", "tiles", "lane", "kernel", "read", "write", "window", "tile_of"),
+        *("in_part", "scatter", "stream_out", "store_fence", "add_to_channels"),
     )
 )
-_TAKEN_FORMS = re.compile(r"v\d+(_q|_s1|_s2)?|(ub|direct)_.*|.*_(t|i)")
+#: Forms of such names: values, tiles, elements, constants; and what `local_name` itself makes.
+_TAKEN_FORMS = re.compile(r"v\d+(_q|_s1|_s2)?|(ub|direct)_.*|.*_(t|i)|[A-Z]+|.*_|.*_to_.*")
 
 
 def local_name(name: str) -> str:
-    """What an operand or result is called in generated code."""
-    clashes = name in _TAKEN or keyword.iskeyword(name) or _TAKEN_FORMS.fullmatch(name)
-    return f"{name}_" if clashes else name
+    """What an operand or result is called in generated code; two names stay two."""
+    taken = name in _TAKEN or keyword.iskeyword(name) or hasattr(builtins, name)
+    return f"{name}_" if taken or _TAKEN_FORMS.fullmatch(name) else name
 
 
 def constants() -> str:

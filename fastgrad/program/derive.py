@@ -68,6 +68,7 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "log": lambda z: (m.reciprocal(z),),
     "log1p": lambda z: (m.reciprocal(1.0 + z),),
     "sigmoid": lambda z: (_sigmoid_slope(z),),
+    "softplus": lambda z: (m.sigmoid(z),),
     "tanh": lambda z: (_sigmoid_slope(2.0 * z) * 4.0,),
     "tanhshrink": lambda z: (m.tanh(z) * m.tanh(z),),
     "erf": lambda z: (m.exp_neg_square(z) * (2 / math.sqrt(math.pi)),),

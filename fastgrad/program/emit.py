@@ -50,6 +50,8 @@ _INFIX = {
     "less_equal": "<=",
     "greater": ">",
     "greater_equal": ">=",
+    "equal": "==",
+    "not_equal": "!=",
 }
 
 
@@ -104,7 +106,7 @@ def _cast(function: str, value: str) -> str:
 def _leaf(node: Node) -> str:
     if node.op == "const":
         value = repr(node.value)
-        return f"f({value})" if value[-1].isdigit() else f"f('{value}')"  # 'nan', 'inf', '-inf'
+        return f"f({value.replace('inf', 'np.inf').replace('nan', 'np.nan')})"
     return local_name(node.name) if node.op == "operand" else ""
 
 

@@ -13,7 +13,7 @@ __all__ = ["COMPARISONS", "Node", "const", "make", "operand", "walk"]
 
 
 #: Instructions whose values are conditions, not numbers.
-COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
+COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
 class Node:

@@ -62,12 +62,12 @@ def _node(value: Any) -> Node:
 def emit(op: str, *args: Any) -> Traced:
     """The traced result of instruction `op`."""
     nodes = [_node(arg) for arg in args]
-    if op != "where":
-        nodes = [_as_number(node) for node in nodes]
+    first = 1 if op == "where" else 0  # what `where` chooses by stays a condition
+    nodes[first:] = [as_number(node) for node in nodes[first:]]
     return Traced(build(op, *nodes))
 
 
-def _as_number(node: Node) -> Node:
+def as_number(node: Node) -> Node:
     """A condition that is computed with, as in ``x * (x > 0)``, is 1 or 0."""
     return build("where", node, const(1.0), const(0.0)) if node.op in COMPARISONS else node
 
@@ -142,6 +142,14 @@ class Traced:
     def __ge__(self, other):
         return emit("greater_equal", self, other)
 
+    def __eq__(self, other):
+        return emit("equal", self, other)
+
+    def __ne__(self, other):
+        return emit("not_equal", self, other)
+
+    __hash__ = object.__hash__
+
     def __bool__(self):
         raise TraceError(
             "an operand has no truth value while its operator is traced: "
@@ -183,6 +191,7 @@ _UFUNCS = {
     "tanh": "tanh", "reciprocal": "reciprocal", "sqrt": "sqrt", "absolute": "abs", "fabs": "abs",
     "floor": "floor", "minimum": "minimum", "maximum": "maximum", "less": "less",
     "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater_equal",
+    "equal": "equal", "not_equal": "not_equal",
 }  # fmt: skip
 
 
@@ -204,6 +213,7 @@ log = _function("log", "The natural logarithm of z")
 log1p = _function("log1p", "log(1 + z)")
 sigmoid = _function("sigmoid", "1 / (1 + exp(-z))")
 tanh = _function("tanh", "The hyperbolic tangent of z")
+softplus = _function("softplus", "log(1 + e**z)")
 tanhshrink = _function("tanhshrink", "z - tanh(z)")
 erf = _function("erf", "The error function of z")
 erfc = _function("erfc", "1 - erf(z)")

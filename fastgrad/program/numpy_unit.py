@@ -101,6 +101,7 @@ EVALUATE: dict[str, Callable] = {
     "log1p": _quiet(np.log1p),
     "sigmoid": _quiet(_sigmoid),
     "dsigmoid": _quiet(_dsigmoid),
+    "softplus": _quiet(lambda z: np.logaddexp(0, z)),
     "tanh": np.tanh,
     "tanhshrink": lambda z: z - np.tanh(z),
     "erf": erf,
@@ -124,6 +125,8 @@ EVALUATE: dict[str, Callable] = {
     "less_equal": np.less_equal,
     "greater": np.greater,
     "greater_equal": np.greater_equal,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
     "where": np.where,
 }
 for _name, _factor in _DECAYING.items():

@@ -48,11 +48,22 @@ def _mul(a: Node, b: Node) -> Node | None:
     a, b = _array_first(a, b)
     if _is(b, 1.0):
         return a
-    if b.op == "const" and a.op == "mul" and a.args[1].op == "const":
-        return build("mul", a.args[0], const(_near_one(a.args[1].value * b.value)))
-    if b.op == "const" and a.op == "div" and a.args[1].op == "const":
-        return build("mul", a.args[0], const(_near_one(b.value / a.args[1].value)))
+    if b.op == "const" and a.op in ("mul", "div") and a.args[1].op == "const":
+        k = a.args[1].value
+        joined = k * b.value if a.op == "mul" else b.value / k if k else math.inf
+        if _is_plain(joined):
+            return build("mul", a.args[0], const(_near_one(joined)))
+    for exponential, gate in ((a, b), (b, a)):
+        if exponential.op == "exp" and gate.op == "sigmoid":
+            z = exponential.args[0]
+            if gate.args[0] is negated(z):
+                return build("sigmoid", z)
     return make("mul", a, b)
+
+
+def _is_plain(value: float) -> bool:
+    """Whether a constant made of others is a normal number in float32 too."""
+    return 2.0**-126 <= abs(value) <= 2.0**127
 
 
 def _add(a: Node, b: Node) -> Node | None:
@@ -93,19 +104,34 @@ def _sub(a: Node, b: Node) -> Node | None:
 
 
 def _div(a: Node, b: Node) -> Node | None:
-    if b.op == "const" and math.frexp(b.value)[0] in (0.5, -0.5):  # a power of two: exact
-        return build("mul", a, const(1.0 / b.value))
-    if b.op == "add" and _is(b.args[1], 1.0) and b.args[0].op == "exp":
-        return build("mul", a, build("sigmoid", negated(b.args[0].args[0])))
+    if b.op == "const" and math.frexp(b.value)[0] in (0.5, -0.5) and _is_plain(1.0 / b.value):
+        return build("mul", a, const(1.0 / b.value))  # a power of two: exact
+    if _is_one_plus_exp(b):
+        z = b.args[0].args[0]
+        return (
+            build("sigmoid", z) if a is b.args[0] else build("mul", a, build("sigmoid", negated(z)))
+        )
     if _is(a, 1.0):
         return build("reciprocal", b)
     return make("div", a, b)
 
 
-def _log(a: Node) -> Node | None:
+def _log(a: Node) -> Node:
     if a.op == "add" and _is(a.args[1], 1.0):
         return build("log1p", a.args[0])
     return make("log", a)
+
+
+def _log1p(a: Node) -> Node:
+    return build("softplus", a.args[0]) if a.op == "exp" else make("log1p", a)
+
+
+def _reciprocal(a: Node) -> Node:
+    return build("div", const(1.0), a) if _is_one_plus_exp(a) else make("reciprocal", a)
+
+
+def _is_one_plus_exp(node: Node) -> bool:
+    return node.op == "add" and _is(node.args[1], 1.0) and node.args[0].op == "exp"
 
 
 _RULES: dict[str, Callable[..., Node | None]] = {
@@ -114,6 +140,8 @@ _RULES: dict[str, Callable[..., Node | None]] = {
     "sub": _sub,
     "div": _div,
     "log": _log,
+    "log1p": _log1p,
+    "reciprocal": _reciprocal,
 }
 
 

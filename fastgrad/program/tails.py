@@ -66,6 +66,8 @@ def _product(a: Node, b: Node) -> Node:
             return make(f"scaled_{factor.op}", other, factor.args[0])
         if factor.op.startswith("scaled_"):
             first, z = factor.args
+            if _decays(first):  # two factors decay: each must win against an infinite operand
+                return make(factor.op, _product(first, other), z)
             return make(factor.op.replace("scaled_", "scaled2_"), first, other, z)
         if factor.op.startswith("scaled2_"):
             first, second, z = factor.args
@@ -81,6 +83,10 @@ def _are_complements(a: Node, b: Node) -> bool:
     if a.op != "sigmoid" or b.op != "sigmoid":
         return False
     return negated(a.args[0]) is b.args[0] or negated(b.args[0]) is a.args[0]
+
+
+def _decays(node: Node) -> bool:
+    return node.op in DECAYING or node.op.startswith("scaled") or _is_weighted(node)
 
 
 def _is_weighted(node: Node) -> bool:

@@ -14,7 +14,8 @@ _ASCEND = {
     "normal_pdf": "NormalPdf", "exp_neg_square": "ExpNegSquare", "reciprocal": "Reciprocal",
     "sqrt": "Sqrt", "rsqrt": "Rsqrt", "abs": "Abs", "floor": "Floor", "minimum": "Min",
     "maximum": "Max", "less": "Compare", "less_equal": "Compare", "greater": "Compare",
-    "greater_equal": "Compare", "where": "Select",
+    "greater_equal": "Compare", "equal": "Compare", "not_equal": "Compare", "where": "Select",
+    "softplus": "Softplus",
 }  # fmt: skip
 
 #: Vector-vector instructions that have a vector-scalar form, with an `s` at the end.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .derive import derivative
-from .expression import Node, operand
-from .maths import Traced, TraceError, _node
+from .expression import Node, const, operand
+from .maths import Traced, TraceError, _node, as_number
 from .optimize import build, reuse_products
 from .program import Program, Result
 
@@ -54,7 +54,7 @@ def trace_given_backward(
 ) -> Program:
     """The backward program of a function that gives the slopes for every operand, by hand."""
     traced = function(*map(Traced, forward.operands), **static)
-    given = traced if isinstance(traced, tuple) else (traced,)
+    given = tuple(traced) if isinstance(traced, tuple | list) else (traced,)
     if len(given) != len(forward.operands):
         raise TraceError(
             f"the backward of {forward.name} gives {len(given)} derivatives, "
@@ -70,12 +70,17 @@ def _backward(forward: Program, wrt: Sequence[str], slopes: Sequence[Node]) -> P
         node.name: node.is_array and node.name not in forward.channels for node in forward.operands
     }
     results = tuple(
-        Result(_gradient_name(forward, name), build("mul", slope, dy), not is_full[name], name)
+        Result(_gradient_name(forward, name), _times(slope, dy), not is_full[name], name)
         for name, slope in zip(wrt, slopes, strict=True)
     )
     suffix = "grad" if tuple(wrt) == ("x",) else "grad_" + "_".join(wrt)
     operands = (dy, *forward.operands)
     return Program(f"{forward.name}_{suffix}", operands, results, forward.channels)
+
+
+def _times(slope: Node, dy: Node) -> Node:
+    """slope·dy; 0 where the operand is not used at all, whatever `dy` is."""
+    return slope if slope is const(0.0) else build("mul", slope, dy)
 
 
 def _gradient_name(forward: Program, name: str) -> str:
@@ -91,4 +96,4 @@ def _run(function: Callable, operands: tuple[Node, ...], static: Mapping[str, An
     result = function(*map(Traced, operands), **static)
     if result is None or isinstance(result, tuple):
         raise TraceError(f"{function.__name__} must return one value, got {result!r}")
-    return _node(result)
+    return as_number(_node(result))

@@ -20,6 +20,12 @@ __all__ = ["digest", "folder", "load", "publish"]
 
 _MAGIC = b"fastgrad-1\n"
 
+#: What Numba can be told, by environment or file, that changes machine code.
+_NUMBA_SETTINGS = (
+    *("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "ENABLE_AVX", "CPU_NAME", "CPU_FEATURES"),
+    *("BOUNDSCHECK", "DEBUGINFO_DEFAULT"),
+)
+
 
 def digest(*parts: str) -> str:
     """A short hash of `parts`: the name under which what depends on them is kept."""
@@ -105,8 +111,8 @@ def load(name: str) -> bytes | None:
 def environment() -> str:
     """Everything outside the generated source that machine code depends on, as one hash.
 
-    The text of the vector unit and of the walks, fastgrad's version, Python, NumPy, Numba, LLVM and
-    the processor with its features.
+    The text of the vector unit and of the walks, fastgrad's version, Python, NumPy, Numba and its
+    settings, LLVM and the processor with its features.
     """
     import llvmlite
     import numba
@@ -124,5 +130,5 @@ def environment() -> str:
     versions = (__version__, sys.version, np.__version__, numba.__version__, llvmlite.__version__)
     features = llvm.get_host_cpu_features().flatten()
     machine = (str(llvm.llvm_version_info), llvm.get_host_cpu_name(), features)
-    settings = tuple(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_CPU"))
+    settings = tuple(f"{name}={getattr(numba.config, name, None)}" for name in _NUMBA_SETTINGS)
     return digest(*versions, *machine, *settings, *sources)

@@ -96,7 +96,8 @@ def kernel(signature: str, *, parallel: bool = False) -> Callable[[Callable], Ke
 def call_address(typing_context, address, *arguments):
     """Call the kernel at `address` with `arguments`, whose types must be those of its signature.
 
-    Unlike a call by name, this compiles nothing of the kernel into the caller.
+    Returns 1 if it raised an exception (there was no memory for its scratch), else 0. Unlike a call by
+    name, this compiles nothing of the kernel into the caller.
     """
     if len(arguments) == 1 and isinstance(arguments[0], types.BaseTuple):
         arguments = tuple(arguments[0])
@@ -110,7 +111,9 @@ def call_address(typing_context, address, *arguments):
         convention = context.call_conv
         function_type = convention.get_function_type(types.boolean, own_types)
         function = builder.inttoptr(values[0], function_type.as_pointer())
-        convention.call_function(builder, function, types.boolean, own_types, own_values)
-        return context.get_dummy_value()
+        status, _ = convention.call_function(
+            builder, function, types.boolean, own_types, own_values
+        )
+        return builder.zext(status.is_error, context.get_value_type(types.int64))
 
-    return types.void(address, types.StarArgTuple.from_types(arguments)), generate
+    return types.int64(address, types.StarArgTuple.from_types(arguments)), generate

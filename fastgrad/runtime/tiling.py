@@ -16,6 +16,7 @@ BLOCK_SIZE = 2048
 _DEFAULT_CACHE = 32 << 20
 
 
+_LARGEST_BLOCK_SIZE = 1 << 30
 _block_size = BLOCK_SIZE
 
 
@@ -30,15 +31,18 @@ def set_block_size(block_size: int) -> None:
     Parameters
     ----------
     block_size : int
-        At least 1. `fastgrad.BLOCK_SIZE` is the default; other sizes are there to be measured.
+        From 1 to 2^30. `fastgrad.BLOCK_SIZE` is the default; other sizes are there to be measured.
 
     Raises
     ------
     TypeError, ValueError
-        If `block_size` is not a positive integer.
+        If `block_size` is not an integer in this range.
     """
     global _block_size
-    _block_size = positive_integer(block_size, "block_size")
+    checked = positive_integer(block_size, "block_size")
+    if checked > _LARGEST_BLOCK_SIZE:
+        raise ValueError(f"block_size must be at most {_LARGEST_BLOCK_SIZE}, got {block_size}")
+    _block_size = checked
 
 
 @functools.cache

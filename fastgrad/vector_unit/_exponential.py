@@ -48,6 +48,7 @@ MINUS_LN2_LOW = pair(-float.fromhex("0x1.7f7d1cp-20"), -float.fromhex("0x1.a39ef
 MANTISSA_BITS = int_pair(23, 52)
 ONE = int_pair(1, 1)
 HALF = pair(0.5)
+INFINITY = pair(float("inf"))
 #: For e^x as (1 + w)·2^n.
 ROUNDER = _rounder(0)
 #: For (1 + w)/2·2^(n + 1): a split form needs q below 1, so that q·a is finite if a is.
@@ -88,9 +89,10 @@ def exp(x):
 
 @lane
 def exp_split(x):
-    """e^x as (q, s1, s2)."""
+    """e^x as (q, s1, s2); q is inf where e^x times the least number would be."""
     w, n = exp_parts(clamped(x), ROUNDER_OF_HALF)
-    return half_split(w, n)
+    q, s1, s2 = half_split(w, n)
+    return like(x, INFINITY) if x > like(x, HIGHEST) else q, s1, s2
 
 
 @lane

@@ -38,7 +38,7 @@ def tile_of(operand, buffer, layout, shape, start, size):
 @lane
 def in_part(a, b, size):
     """Whether `size` elements of two contiguous arrays overlap without being the same."""
-    distance = abs(a.ctypes.data - b.ctypes.data)
+    distance = abs(np.int64(a.ctypes.data) - np.int64(b.ctypes.data))
     return distance != 0 and distance < size * a.itemsize
 
 

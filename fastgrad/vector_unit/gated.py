@@ -17,7 +17,6 @@ from .lanes import (
     fma,
     from_bits,
     int_add,
-    int_pair,
     lane,
     like,
     pair,
@@ -31,7 +30,7 @@ __all__ = ["gelu", "gelu_slope", "sigmoid_slope", "silu", "silu_slope"]
 #: n + OFFSET in the low bits.
 OFFSET = (36, 72)
 ROUNDER = pair(1.5 * 2**23 + OFFSET[0], 1.5 * 2**52 + OFFSET[1])
-OFFSET_BITS = int_pair(OFFSET[0] << 23, OFFSET[1] << 52)
+RAISED = pair(2.0 ** OFFSET[0], 2.0 ** OFFSET[1])
 LOWERED = pair(2.0 ** -OFFSET[0], 2.0 ** -OFFSET[1])
 #: From here on z·e^z, and a·e^(-a²/2), are less than half of the least subnormal.
 LEAST_EXPONENT = pair(-111.0, -753.0)
@@ -59,11 +58,9 @@ def silu_slope(z):
     """sigmoid(z) + z·sigmoid(z)·sigmoid(-z), the derivative of z·sigmoid(z); 1 and 0 at ±inf."""
     below = _below(z)
     e = _raised_exp(below, like(z, 0.0))
-    # The weight, which is `below` itself, is raised in its exponent, so that the division lowers both.
+    # The weight, which is `below` itself, is raised, so that the division lowers both.
     t = like(z, LOWERED) / fma(e, LOWERED, like(z, 1.0))
-    pattern = bits(below)
-    weight = from_bits(int_add(pattern, like(pattern, OFFSET_BITS)))
-    return _mirrored(z, e * fma(weight, t, like(z, 1.0)) * t)
+    return _mirrored(z, e * fma(below * like(z, RAISED), t, like(z, 1.0)) * t)
 
 
 @lane
@@ -74,9 +71,10 @@ def sigmoid_slope(w, z):
     below = least if below < least else below
     w = w if z < 0 else -w
     w = like(z, 0.0) if saturated else w
+    w = w if z == z else z  # what `_raised_exp` makes of a NaN may be a number
     e = _raised_exp(below, like(z, 0.0))
     t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
-    return _mirrored(z, e * t * fma(w, t, like(z, 1.0)) * like(z, LOWERED))
+    return _mirrored(z, (e * t) * (fma(w, t, like(z, 1.0)) * like(z, LOWERED)))
 
 
 @lane
@@ -125,7 +123,7 @@ def _raised_gaussian(x):
 
 @lane
 def _raised_exp(x, low):
-    """e^(x + low)·2^OFFSET for x <= 0 and a correction `low`."""
+    """e^(x + low)·2^OFFSET for x <= 0 and a correction `low`; of a NaN, anything."""
     shifted = fma(x, LOG2_E, like(x, ROUNDER))
     r = remainder(x, shifted - like(x, ROUNDER)) + low
     mantissa = exp_minus_one(r) + like(x, 1.0)

@@ -144,6 +144,38 @@ def test_wrong_out():
     assert not buffer.any()
 
 
+@pytest.mark.parametrize("size", [100, 40_000])
+@pytest.mark.parametrize("distance", [-99, -1, 1, 99])
+def test_out_overlapping_plain_arrays(size, distance):
+    """On the short way too, which leaves the check to the kernel, and in both directions."""
+    memory = np.linspace(-2, 2, size + 300).astype(np.float32)
+    fastgrad.silu(memory)  # so that the kernel is there
+    before = memory.copy()
+    x, out = memory[100 : 100 + size], memory[100 + distance : 100 + distance + size]
+    with pytest.raises(ValueError, match="out overlaps x in part"):
+        fastgrad.silu(x, out=out)
+    with pytest.raises(ValueError, match="out overlaps x in part"):
+        fastgrad.silu_grad(np.ones(size, np.float32), x, out=out)
+    assert same_bits(memory, before)
+
+
+def test_out_may_be_a_memory_map(tmp_path):
+    x = np.memmap(tmp_path / "x.bin", np.float32, "w+", shape=(3, 4))
+    x[...] = X
+    assert fastgrad.silu(x, out=x) is x
+    assert same_bits(np.asarray(x), fastgrad.silu(X))
+
+
+def test_vjp_keeps_its_operands():
+    x = X.copy()
+    with pytest.raises(ValueError, match="out overlaps an operand"):
+        fastgrad.vjp(fastgrad.silu, x, out=x)
+    out = np.empty_like(X)
+    y, pullback = fastgrad.vjp(fastgrad.silu, X, out=out)
+    assert y is out
+    assert same_bits(pullback(X)[0], fastgrad.silu_grad(X, X))
+
+
 def test_out_interleaved_with_an_operand_is_no_overlap():
     memory = np.zeros((3, 4, 2), np.float32)
     memory[..., 0] = X
@@ -153,9 +185,12 @@ def test_out_interleaved_with_an_operand_is_no_overlap():
 
 def test_wrong_wrt_and_arguments():
     with pytest.raises(
-        ValueError, match=r"wrt must name operands of swish, \('x', 'beta'\), got 'z'"
+        ValueError, match=r"wrt must name operands of swish, \('x', 'beta'\), each once, got 'z'"
     ):
         fastgrad.swish.grad(X, X, wrt="z")
+    for wrong in (("x", "x"), (), 5, ("x", "z")):
+        with pytest.raises(ValueError, match="wrt must name operands of swish"):
+            fastgrad.swish.grad(X, X, wrt=wrong)
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         fastgrad.silu()
     with pytest.raises(TypeError, match="unexpected keyword argument 'alpha'"):
@@ -172,6 +207,8 @@ def test_wrong_settings(setter, name):
     for value in (0, -1):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got {value}"):
             setter(value)
+    with pytest.raises((ValueError, OverflowError)):
+        fastgrad.set_block_size(1 << 40)
     for value in (1.5, "2", None, True):
         with pytest.raises(TypeError, match=f"{name} must be an integer"):
             setter(value)

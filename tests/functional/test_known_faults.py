@@ -284,6 +284,22 @@ def test_B68_nan_only_where_it_came_in(length, dtype):
         assert np.array_equal(np.isnan(dx.astype(float)), np.isnan(x.astype(float)))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_B68_nan_of_any_payload(dtype):
+    """R's NA and its like: a NaN is a NaN whatever its low bits are."""
+    unsigned, quiet = (np.uint32, 0x7FC00000) if dtype is np.float32 else (np.uint64, 0x7FF8 << 48)
+    payloads = np.arange(4096, dtype=unsigned) + unsigned(quiet)
+    x = np.concatenate([payloads, payloads | unsigned(1 << (dtype(0).itemsize * 8 - 1))]).view(
+        dtype
+    )
+    dy = np.ones_like(x)
+    for grad in (fastgrad.silu_grad, fastgrad.swish_grad, fastgrad.gelu_grad):
+        assert np.isnan(grad(dy, x)).all()
+    assert np.isnan(fastgrad.gelu_grad(dy, x, "tanh")).all()
+    for operator in (fastgrad.silu, fastgrad.swish, fastgrad.gelu, fastgrad.sigmoid):
+        assert np.isnan(operator(x)).all()
+
+
 def test_B69_subnormals_stay():
     code = (
         "import sys, numpy as np; a = sys.float_info.min / 2 != 0; import fastgrad;"

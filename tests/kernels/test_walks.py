@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 import fastgrad
 from checking import BLOCK_SIZES, THREADS, pair, same_bits, settings
-from fastgrad.program.compile import generated_source
+from fastgrad.program.compile import compiled, generated_source
 from fastgrad.runtime import tiling
 from fastgrad.vector_unit.precision import PRECISIONS
 from rounding import DTYPES
@@ -34,9 +34,10 @@ def test_streaming_gives_the_same_bits(dtype, monkeypatch):
     expected = fastgrad.silu_grad(dy, x)
     monkeypatch.setattr(tiling, "last_level_cache", lambda: 0)
     for threads in THREADS:
-        for block_size in BLOCK_SIZES:
+        for block_size in (1, 7, *BLOCK_SIZES):
             with settings(threads, block_size):
-                assert same_bits(fastgrad.silu_grad(dy, x), expected)
+                out = np.full(x.size + 15, np.nan, dtype)[15:]
+                assert same_bits(fastgrad.silu_grad(dy, x, out=out), expected)
     for offset in range(0, 70, 3):  # wherever the result lies within a cache line
         memory = np.full(x.size + 140, 7, dtype)
         out = memory[offset : offset + x.size]
@@ -60,13 +61,23 @@ def test_streaming_in_place_and_scattered(dtype):
     assert same_bits(dx, expected)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_memory_for_scratch_is_an_error(threads, monkeypatch):
+    """Not a result that was never written. The scratch of one tile of 2^45 elements is refused."""
+    monkeypatch.setattr(tiling, "last_level_cache", lambda: 0)
+    stub = np.zeros(1, np.float32)
+    kernel = compiled(fastgrad.silu.trace(), PRECISIONS[stub.dtype])
+    with settings(threads, fastgrad.BLOCK_SIZE), pytest.raises(MemoryError):
+        kernel([stub, stub], (), 1 << 45, False, 1 << 45)
+
+
 def hot_loop(assembly: str) -> str:
     """The loop body with the most wide registers."""
     blocks = re.split(r"\n(?=\.LBB)", assembly)
     return max(blocks, key=lambda block: len(re.findall(r"%[zy]mm", block)))
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:3])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wrt", [None, "x"])
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_hot_loop_is_packed_and_calls_nothing(operator, wrt, dtype):
@@ -80,7 +91,8 @@ def test_hot_loop_is_packed_and_calls_nothing(operator, wrt, dtype):
     module.tiles.dispatcher.compile(module.tiles.signature)
     (assembly,) = module.tiles.dispatcher.inspect_asm().values()
     loop = hot_loop(assembly)
-    assert len(re.findall(rf"v\w+ps\s.*%{register}", loop)) >= 15
+    lanes = "pd" if dtype is np.float64 else "ps"
+    assert len(re.findall(rf"v\w+{lanes}\s.*%{register}", loop)) >= 15
     assert "call" not in loop
     called = set(re.findall(r"call\w*\s+\*?(\S+)", assembly))
     assert not [name for name in called if re.search(r"exp|tanh|erf|log|pow", name)]
@@ -138,7 +150,6 @@ def test_index_beyond_32_bits():
     A result of that size would be; so the walk is run over its last tiles alone.
     """
     from fastgrad.kernels.layout import layout_of
-    from fastgrad.program.compile import compiled
 
     rows, columns = 80_000, 36_864
     row = np.linspace(-3, 3, columns, dtype=np.float16)

@@ -182,13 +182,121 @@ def test_operators_compose_into_one_program():
     np.testing.assert_allclose(twice.grad(np.ones_like(x), x)[0], expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["size", "tile", "lo", "f", "i", "x_t", "lambda_", "v0", "y"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "size",
+            "tile",
+            "lo",
+            "f",
+            "f_",
+            "i",
+            "x_t",
+            "lambda_",
+            "v0",
+            "y",
+            "min",
+            "range",
+            "read",
+        ),
+        *("window", "LINE", "CHUNK", "add_to_channels", "in_part", "half_to_float"),
+    ],
+)
 def test_operands_may_be_called_anything(name):
     scope: dict = {}
     exec(f"def user_operator({name}, k=2.0):\n    return {name} * k", scope)
     operator = fastgrad.elementwise(scope["user_operator"])
     np.testing.assert_array_equal(operator(np.arange(4.0)), np.arange(4.0) * 2)
-    np.testing.assert_array_equal(operator.grad(np.ones(4), np.arange(4.0), wrt=name)[0], 2)
+    for dtype in (np.float16, np.float64):
+        (gradient, _) = operator.grad(np.ones(4, dtype), np.arange(4, dtype=dtype))
+        np.testing.assert_array_equal(gradient, 2)
+
+
+def test_clip_with_its_natural_names():
+    @fastgrad.elementwise
+    def clip(x, min=-1.0, max=1.0):
+        return m.minimum(m.maximum(x, min), max)
+
+    np.testing.assert_array_equal(clip(np.array([-3.0, 0.5, 2.0])), [-1, 0.5, 1])
+    dx, dmin, dmax = clip.grad(np.ones(3), np.array([-3.0, 0.5, 2.0]))
+    np.testing.assert_array_equal(dx, [0, 1, 0])
+    assert (dmin, dmax) == (1.0, 1.0)
+
+
+def test_constants_that_are_not_finite():
+    signs = fastgrad.elementwise(
+        _named(lambda x: m.where(x > 0, np.inf, m.where(x < 0, -np.inf, np.nan)))
+    )
+    np.testing.assert_array_equal(signs(np.array([1.0, -1.0, 0.0])), [np.inf, -np.inf, np.nan])
+
+
+def test_equality_and_conditions_as_numbers():
+    x = np.array([-1.0, 0.0, 2.0])
+    np.testing.assert_array_equal(
+        fastgrad.elementwise(_named(lambda x: m.where(x == 0, 7, x)))(x), [-1, 7, 2]
+    )
+    np.testing.assert_array_equal(
+        fastgrad.elementwise(_named(lambda x: (x != 0) * 3.0))(x), [3, 0, 3]
+    )
+    positive = fastgrad.elementwise(_named(lambda x: x > 0))
+    for dtype in (np.float16, np.float32):
+        np.testing.assert_array_equal(positive(x.astype(dtype)), [0, 0, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_overflow_does_not_turn_into_numbers(dtype):
+    x = np.array([0, 88, 95, 150, 200, 800, np.inf], dtype)
+    sigmoid = 1 / (1 + np.exp(-x))
+    soft = fastgrad.elementwise(_named(lambda x: np.log1p(np.exp(x))))
+    np.testing.assert_allclose(soft(x), np.logaddexp(0, x.astype(float)), rtol=1e-6)
+    np.testing.assert_allclose(soft.grad(np.ones_like(x), x)[0], sigmoid, rtol=1e-6)
+    gate = fastgrad.elementwise(_named(lambda x: np.exp(x) / (1 + np.exp(x))))
+    np.testing.assert_allclose(gate(x), sigmoid, rtol=1e-6)
+    mish = fastgrad.elementwise(_named(lambda x: x * m.tanh(np.log(1 + np.exp(x)))))
+    np.testing.assert_allclose(mish.grad(np.ones_like(x), x)[0][2:], 1, rtol=1e-6)
+
+    @fastgrad.elementwise
+    def product(x, y):
+        return x * m.exp(y)
+
+    tiny = np.array([1e-40, 1e-45, 1e-38, 0.0], dtype)
+    with np.errstate(over="ignore"):
+        large = np.array([np.inf, 2000, 1000, -np.inf], dtype)
+    np.testing.assert_array_equal(product(tiny, large), [np.inf, np.inf, np.inf, 0])
+
+
+def test_constants_beyond_float32_are_not_folded():
+    divided = fastgrad.elementwise(_named(lambda x: x / 2.0**-140))
+    x = np.array([0.0, 2.0**-145], np.float32)
+    np.testing.assert_array_equal(divided(x), [0, 2.0**-5])
+
+
+def test_an_unused_operand_has_gradient_0():
+    @fastgrad.elementwise
+    def doubled(x, k=1.0):
+        return x * 2
+
+    dy = np.array([np.inf, np.nan])
+    dx, dk = doubled.grad(dy, np.ones(2))
+    assert dk == 0
+    np.testing.assert_array_equal(dx, dy * 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("op = fastgrad.elementwise(lambda x: x)", "write def name"),
+        ("@fastgrad.elementwise\ndef op(x, k=None): return x", "k=None: an array has no default"),
+        ("@fastgrad.elementwise\ndef op(_x): return _x", "names with _ are the library's own"),
+        ("@fastgrad.elementwise\ndef op(k=1.0): return k", "takes at least one array"),
+        ("@fastgrad.elementwise\ndef op(*x): return x", "arguments have names"),
+        ("@fastgrad.elementwise\ndef op(x, how='a'): return x", "must list the choices"),
+    ],
+)
+def test_what_cannot_be_an_operator_is_told(text, message):
+    with pytest.raises(TypeError, match=message):
+        exec(text, {"fastgrad": fastgrad})
 
 
 @pytest.mark.parametrize(

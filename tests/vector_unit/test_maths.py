@@ -354,7 +354,11 @@ def test_split_form_is_three_normal_factors(split_loops, name, dtype):
     z = z[~np.isnan(z)]
     q, s1, s2, _, _ = split_loops(name)(z, z, z)
     tiny = np.finfo(dtype).tiny
-    assert ((np.abs(q) >= tiny) & (np.abs(q) <= 1)).all()
+    # e^z overflows, and q with it, where the least operand could not bring it back.
+    beyond = z > (175.5 if dtype == np.float32 else 1417.5)
+    assert (q[beyond] == (np.inf if name == "exp" else q[beyond])).all()
+    within = q[~beyond] if name == "exp" else q
+    assert ((np.abs(within) >= tiny) & (np.abs(within) <= 1)).all()
     for factor in (s1, s2):
         mantissa, _ = np.frexp(factor[s2 != 0])
         assert (mantissa == 0.5).all()

@@ -1,0 +1,49 @@
+"""Agreement with PyTorch on the CPU; the articles ask for an error below 1e-3 in float16."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import fastgrad
+
+TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 2e-6, "float64": 1e-14}
+OPERATORS = {
+    "silu": (fastgrad.silu, F.silu, {}),
+    "swish": (
+        lambda x: fastgrad.swish(x, 1.5),
+        lambda x: x * torch.sigmoid(1.5 * x),
+        {"beta": 1.5},
+    ),
+    "gelu": (fastgrad.gelu, F.gelu, {}),
+    "gelu-tanh": (
+        lambda x: fastgrad.gelu(x, "tanh"),
+        lambda x: F.gelu(x, approximate="tanh"),
+        {"approximate": "tanh"},
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_agrees_with_pytorch(name, dtype):
+    forward, peer, arguments = OPERATORS[name]
+    rng = np.random.default_rng(0)
+    own = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    x = rng.uniform(-8, 8, (4, 16, 9, 7)).astype(np.float32).astype(own)
+    dy = rng.uniform(-1, 1, x.shape).astype(np.float32).astype(own)
+    # Composed in float32 where PyTorch composes: its own rounding is none of our business.
+    work = torch.float64 if dtype == "float64" else torch.float32
+    tensor = torch.tensor(x.astype(np.float64), dtype=work, requires_grad=True)
+    y = peer(tensor)
+    y.backward(torch.tensor(dy.astype(np.float64), dtype=work))
+    assert tensor.grad is not None
+    operator = getattr(fastgrad, name.partition("-")[0])
+    (dx,) = operator.grad(dy, x, wrt="x", **arguments)
+    for got, expected in ((forward(x), y.detach()), (dx, tensor.grad)):
+        error = np.abs(got.astype(np.float64) - expected.to(torch.float64).numpy())
+        scale = np.maximum(np.abs(expected.to(torch.float64).numpy()), 1)
+        assert (error / scale).max() < TOLERANCE[dtype]
