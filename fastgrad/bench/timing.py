@@ -11,8 +11,10 @@ from typing import Any
 
 from fastgrad.bench.contenders.protocol import Prepared
 
-# A sample lasts at least this long, so that reading the clock and waking a core do not count.
-_SAMPLE_SECONDS = 2e-3
+# A sample lasts at least this long, so that reading the clock and a late thread do not count.
+_SAMPLE_SECONDS = 5e-3
+# And so long before it: threads that slept may wake on one core, and Linux parts them only at its next tick.
+_WARM_UP_SECONDS = 10e-3
 
 
 def choose_repetitions(prepared: Prepared) -> int:
@@ -26,8 +28,10 @@ def choose_repetitions(prepared: Prepared) -> int:
 
 
 def seconds_per_call(prepared: Prepared, repetitions: int) -> float:
-    """Mean time of `repetitions` calls, after one more that warms caches and wakes the threads."""
-    _timed(prepared, 1)
+    """Mean time of `repetitions` calls, after some that warm caches and wake the threads."""
+    end = time.perf_counter() + _WARM_UP_SECONDS
+    while time.perf_counter() < end:
+        _timed(prepared, 1)
     gc.disable()
     try:
         return _timed(prepared, repetitions) / repetitions

@@ -11,6 +11,7 @@ import numpy as np
 from ..kernels.layout import DENSE, layout_of, memory_order
 from ..program.compile import compiled
 from ..program.program import Program
+from ..runtime import memory
 from ..runtime.threads import SERIAL_ELEMENTS
 from ..runtime.tiling import get_block_size
 from ..vector_unit.precision import Precision
@@ -18,7 +19,7 @@ from ._arguments import Channel, as_operand, check_outs, check_same, precision_o
 
 __all__ = ["ProgramRunner"]
 
-_ndarray, _empty, _may_share_memory = np.ndarray, np.empty, np.may_share_memory
+_ndarray, _empty, _may_share_memory = np.ndarray, memory.empty, np.may_share_memory
 # Bits of `ndarray.flags.num`.
 _PLAIN = 0x001 | 0x100  # C-contiguous, aligned
 _PLAIN_OUT = _PLAIN | 0x400  # and writable
@@ -174,7 +175,7 @@ class ProgramRunner:
 
 def _or_new(out: np.ndarray | None, x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`out`, or a dense array with its axes in the order of x."""
-    return np.empty_like(x, dtype=dtype, order="K", subok=False) if out is None else out
+    return memory.empty_like(x, dtype) if out is None else out
 
 
 def _flat(array: np.ndarray, is_dense: bool) -> np.ndarray:
