@@ -55,6 +55,10 @@ _INFIX = {
 }
 
 
+#: Products with a decaying factor that are one function of the vector unit.
+_WHOLE = ("scaled_sigmoid",)
+
+
 def header_source(program: Program, precision: Precision, listing: str) -> str:
     """Docstring and imports of the generated module."""
     casts = f"from fastgrad.vector_unit.casts import {precision.store}, {precision.load}\n"
@@ -116,7 +120,7 @@ def _instruction(name: str, node: Node, args: list[str]) -> list[str]:
     if node.op == "where":
         return [f"{name} = {args[1]} if {args[0]} else {args[2]}"]
     scaled, _, factor = node.op.partition("_")
-    if scaled in ("scaled", "scaled2") and factor in DECAYING:
+    if scaled in ("scaled", "scaled2") and factor in DECAYING and node.op not in _WHOLE:
         # The factor as mantissa and two powers of two: operands come between the scalings.
         parts = f"{name}_q, {name}_s1, {name}_s2"
         return [

@@ -24,7 +24,7 @@ from .lanes import (
     shift_left,
 )
 
-__all__ = ["gelu", "gelu_slope", "sigmoid_slope", "silu", "silu_slope"]
+__all__ = ["gelu", "gelu_slope", "scaled_sigmoid", "sigmoid_slope", "silu", "silu_slope"]
 
 #: Exponents that the exponential is raised by, and adding which rounds to an integer n and leaves
 #: n + OFFSET in the low bits.
@@ -36,6 +36,12 @@ LOWERED = pair(2.0 ** -OFFSET[0], 2.0 ** -OFFSET[1])
 LEAST_EXPONENT = pair(-111.0, -753.0)
 LARGEST_SIZE = pair(14.75, 38.85)
 MINUS_HALF = pair(-0.5)
+#: For operands of their own: a·e^z is 0 for any a from LOWEST on, and raised from FAR on.
+LOWEST, FAR = pair(-173.9, -1416.0), pair(-64.0, -600.0)
+FAR_OFFSET = (126, 1022)
+NEAR_ROUNDER = pair(1.5 * 2**23, 1.5 * 2**52)
+FAR_ROUNDER = pair(1.5 * 2**23 + FAR_OFFSET[0], 1.5 * 2**52 + FAR_OFFSET[1])
+FAR_HALF = pair(2.0 ** (-FAR_OFFSET[0] // 2), 2.0 ** (-FAR_OFFSET[1] // 2))
 INV_SQRT_TWO_PI = pair(0.3989422804014327)
 
 #: The shift in v = a/(a + shift), in which GELU and GELU_SLOPE are polynomials.
@@ -51,6 +57,27 @@ def silu(z):
     t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
     product = (e * t) * below * like(z, LOWERED)
     return product if z < 0 else z * t
+
+
+@lane
+def scaled_sigmoid(a, z):
+    """a·sigmoid(z), where the two need not go together: 0 where z is saturated, even at an infinite a.
+
+    Far down, and only there, the exponential stands 2^FAR_OFFSET higher, and `a` half of that lower:
+    nothing overflows for any a, nothing is lost that the product would have.
+    """
+    below, lowest = -fabs(z), like(z, LOWEST)
+    saturated = (z <= lowest) & (a == a)
+    below = lowest if below < lowest else below
+    far = below < like(z, FAR)
+    rounder = like(z, FAR_ROUNDER) if far else like(z, NEAR_ROUNDER)
+    a = a if z == z else z  # what `_exp_with` makes of a NaN may be a number
+    e = _exp_with(below, like(z, 0.0), rounder)
+    half = like(z, FAR_HALF) if far else like(z, 1.0)
+    t = like(z, 1.0) / ((like(z, 0.0) if far else e) + like(z, 1.0))
+    product = (e * t) * (a * half) * half
+    product = product if z < 0 else a * t
+    return like(z, 0.0) if saturated else product
 
 
 @lane
@@ -124,8 +151,14 @@ def _raised_gaussian(x):
 @lane
 def _raised_exp(x, low):
     """e^(x + low)·2^OFFSET for x <= 0 and a correction `low`; of a NaN, anything."""
-    shifted = fma(x, LOG2_E, like(x, ROUNDER))
-    r = remainder(x, shifted - like(x, ROUNDER)) + low
+    return _exp_with(x, low, like(x, ROUNDER))
+
+
+@lane
+def _exp_with(x, low, rounder):
+    """e^(x + low), raised by the exponents that `rounder` leaves in the low bits."""
+    shifted = fma(x, LOG2_E, rounder)
+    r = remainder(x, shifted - rounder) + low
     mantissa = exp_minus_one(r) + like(x, 1.0)
     exponent = bits(shifted)
     return from_bits(int_add(bits(mantissa), shift_left(exponent, like(exponent, MANTISSA_BITS))))

@@ -38,7 +38,7 @@ from ._gaussian import (
     normal_pdf_split,
 )
 from ._logarithm import log, log1p, softplus
-from .gated import gelu, gelu_slope, sigmoid_slope, silu, silu_slope
+from .gated import gelu, gelu_slope, scaled_sigmoid, sigmoid_slope, silu, silu_slope
 from .lanes import fabs as abs
 from .lanes import floor, lane, like, maximum, minimum, sqrt
 
@@ -69,6 +69,7 @@ __all__ = [
     "rsqrt",
     "scaled",
     "scaled2",
+    "scaled_sigmoid",
     "sech2",
     "sech2_split",
     "sigmoid",
