@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ._operator import Operator
 __all__ = ["vjp"]
 
 
-def vjp(operator: Operator, *operands: Any, **keywords: Any) -> tuple[Any, Callable[[Any], tuple]]:
+def vjp(operator: Operator, *operands: Any, **keywords: Any) -> tuple[Any, Pullback]:
     """The value of an operator and its pullback.
 
     Parameters
@@ -26,7 +25,7 @@ def vjp(operator: Operator, *operands: Any, **keywords: Any) -> tuple[Any, Calla
     -------
     y : ndarray
         ``operator(*operands, **keywords)``.
-    pullback : callable
+    pullback : Pullback
         ``pullback(dy)`` gives a tuple: the gradient of each array among the operands. It keeps the
         operands themselves, no copies and no intermediates (``pullback.kept``): do not write into
         them before it is called.
@@ -49,13 +48,26 @@ def vjp(operator: Operator, *operands: Any, **keywords: Any) -> tuple[Any, Calla
         ):
             raise ValueError("out overlaps an operand, which the pullback needs: pass other memory")
     y = operator(*operands, out=out, **keywords)  # which also checks the arguments
-    given = {**dict(zip(operator.arguments, operands, strict=False)), **keywords}
-    wrt = operator.arrays
-    if operator.parameters:
-        wrt += tuple(name for name in operator.parameters if np.ndim(given.get(name, 0.0)))
+    return y, Pullback(operator, operands, keywords)
 
-    def pullback(dy: Any) -> tuple:
-        return operator.grad(dy, *operands, wrt=wrt, **keywords)
 
-    pullback.kept = tuple(given[name] for name in wrt)  # type: ignore[attr-defined]
-    return y, pullback
+class Pullback:
+    """Pulls a gradient back through one call of an operator.
+
+    Attributes
+    ----------
+    kept : tuple
+        The arrays among the operands: all that is kept for backward.
+    """
+
+    def __init__(self, operator: Operator, operands: tuple, keywords: dict[str, Any]):
+        self._operator, self._operands, self._keywords = operator, operands, keywords
+        given = {**dict(zip(operator.arguments, operands, strict=False)), **keywords}
+        self._wrt = operator.arrays + tuple(
+            name for name in operator.parameters if np.ndim(given.get(name, 0.0))
+        )
+        self.kept = tuple(given[name] for name in self._wrt)
+
+    def __call__(self, dy: Any) -> tuple:
+        """The gradient of each array among the operands, in their order."""
+        return self._operator.grad(dy, *self._operands, wrt=self._wrt, **self._keywords)
