@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.layout import DENSE, layout_of, memory_order
+from ..kernels.layout import layout_of, memory_order
 from ..program.compile import compiled
 from ..program.program import Program
 from ..runtime import memory
 from ..runtime.threads import SERIAL_ELEMENTS
 from ..runtime.tiling import get_block_size
+from ..vector_unit.constants import DENSE
 from ..vector_unit.precision import Precision
 from ._arguments import Channel, as_operand, check_outs, check_same, precision_of
 

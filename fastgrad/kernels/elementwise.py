@@ -18,14 +18,12 @@ import numpy as np
 
 from ..runtime import threads
 from ..runtime.tiling import streams
+from ..vector_unit.constants import LINE
 from . import launch, layout
 from .layout import Layout
 from .template import CHECKED, DIRECT, STREAMED, Fields, constants
 
 __all__ = ["ElementwiseWalk", "source"]
-
-#: More elements than a cache line has.
-_SHIFT = 64
 
 _WALK = """
 @kernel("int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
@@ -132,7 +130,7 @@ class ElementwiseWalk:
         """
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
         shape, rows = where or self._dense
-        count = -(-(size + _SHIFT) // block_size)  # shifted tiles begin earlier
+        count = -(-(size + LINE) // block_size)  # shifted tiles begin earlier, by less than a line
         arguments = (size, block_size, store, shape, rows, *arrays, *numbers)
         launch.run(self._tiles, threads.cores_for(size), count, arguments)
         return []

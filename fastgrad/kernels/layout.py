@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["DENSE", "STRIDED", "SWAPPED", "Layout", "dense", "memory_order"]
+from ..vector_unit.constants import STRIDED, SWAPPED
 
-DENSE, STRIDED, SWAPPED = 0, 1, 2
+__all__ = ["Layout", "dense", "layout_of", "memory_order"]
 
 Layout = tuple[np.ndarray, np.ndarray]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import layout
+from ..vector_unit.constants import DENSE
 
 __all__ = ["CHECKED", "DIRECT", "STREAMED", "Fields", "constants", "local_name"]
 
@@ -53,7 +53,7 @@ def local_name(name: str) -> str:
 
 def constants() -> str:
     """The modes that the walks compare with, as globals of the generated module."""
-    return f"STREAMED, CHECKED, DENSE = {STREAMED}, {CHECKED}, {layout.DENSE}\n"
+    return f"STREAMED, CHECKED, DENSE = {STREAMED}, {CHECKED}, {DENSE}\n"
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ import numpy as np
 
 from fastgrad.runtime.compiler import kernel
 from fastgrad.vector_unit import maths as vu
-{casts}from fastgrad.vector_unit.data_copy import in_part, scatter, store_fence, stream_out, tile_of
+{casts}from fastgrad.vector_unit.constants import LINE
+from fastgrad.vector_unit.data_copy import in_part, scatter, store_fence, stream_out, tile_of
 from fastgrad.vector_unit.lanes import lane
-from fastgrad.vector_unit.memory import LINE, read, window, write
+from fastgrad.vector_unit.memory import read, window, write
 from fastgrad.vector_unit.reductions import add_to_channels
 
 f = np.{compute}
@@ -126,11 +127,5 @@ def _instruction(name: str, node: Node, args: list[str]) -> list[str]:
         return [
             f"{parts} = vu.{factor}_split({args[-1]})",
             f"{name} = vu.{scaled}({', '.join(args[:-1])}, {parts})",
-        ]
-    if node.op == "dsigmoid":
-        parts = f"{name}_q, {name}_s1, {name}_s2"
-        return [
-            f"{parts} = vu.dsigmoid_split({args[0]})",
-            f"{name} = {name}_q * {name}_s1 * {name}_s2",
         ]
     return [f"{name} = vu.{node.op}({', '.join(args)})"]

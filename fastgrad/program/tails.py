@@ -1,8 +1,8 @@
 """Exact tails: products with a factor that decays to 0 become one instruction.
 
 `x·sigmoid(z)` as two instructions loses its digits where `sigmoid(z)` is subnormal though the product
-is not (52 ULP), and is inf·0 = NaN at an infinity whose limit is 0. As `scaled_sigmoid(x, z)` the
-operand is folded in before the last scaling by a power of two (1.2 ULP), and a factor that has saturated
+is not, and is inf·0 = NaN at an infinity whose limit is 0. As `scaled_sigmoid(x, z)` the
+operand is folded in before the last scaling by a power of two (within 4 ULP), and a factor that has saturated
 to 0 gives 0 for any operand but NaN. The gate on itself, z·sigmoid(z), and a sum f(z) + w·f'(z), the
 gradient of x·f(z), are one instruction each.
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .constants import DENSE, LINE, SWAPPED
 from .lanes import lane
-from .memory import LINE, load_at, store_at, store_line, swap_bytes, window
+from .memory import load_at, store_at, store_line, swap_bytes, window
 from .x86 import store_fence
 
 __all__ = ["gather", "in_part", "scatter", "store_fence", "stream_out", "tile_of"]
-
-#: Modes of a layout row. The Python side writes them (`fastgrad.kernels.layout`).
-DENSE, STRIDED, SWAPPED = 0, 1, 2
 
 
 @lane

@@ -7,10 +7,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LINE", "load_at", "read", "store_at", "store_line", "swap_bytes", "window", "write"]
+from .constants import LINE
 
-#: Bytes of a cache line: what a non-temporal store has to write whole.
-LINE = 64
+__all__ = ["load_at", "read", "store_at", "store_line", "swap_bytes", "window", "write"]
 
 
 def _address(context, builder, element, address):
