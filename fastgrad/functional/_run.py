@@ -12,7 +12,6 @@ from ..kernels.layout import layout_of, memory_order
 from ..program.compile import compiled
 from ..program.program import Program
 from ..runtime import memory
-from ..runtime.threads import SERIAL_ELEMENTS
 from ..runtime.tiling import get_block_size
 from ..vector_unit.constants import DENSE
 from ..vector_unit.precision import Precision
@@ -83,7 +82,7 @@ class ProgramRunner:
         everything = (*arrays, out)
         if x.ndim != 1:
             everything = tuple([array.ravel() for array in everything])
-        if size <= SERIAL_ELEMENTS:
+        if size <= walk.serial_elements:
             return out if walk.small(everything, numbers, size, get_block_size()) else None
         in_place = False
         for array in arrays:

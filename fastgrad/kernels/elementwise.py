@@ -75,10 +75,15 @@ class ElementwiseWalk:
         A generated module with `tiles`.
     arrays : int
         Operands and results.
+    nanoseconds : float
+        What an element costs, about.
     """
 
-    def __init__(self, module: ModuleType, arrays: int):
+    def __init__(self, module: ModuleType, arrays: int, nanoseconds: float):
         self._tiles = module.tiles
+        self._nanoseconds = nanoseconds
+        #: Up to this many elements `small` serves.
+        self.serial_elements = int(threads.SERIAL_WORK / nanoseconds)
         self._dense = layout.dense(arrays)
 
     def small(
@@ -132,7 +137,7 @@ class ElementwiseWalk:
         shape, rows = where or self._dense
         count = -(-(size + LINE) // block_size)  # shifted tiles begin earlier, by less than a line
         arguments = (size, block_size, store, shape, rows, *arrays, *numbers)
-        launch.run(self._tiles, threads.cores_for(size), count, arguments)
+        launch.run(self._tiles, threads.cores_for(size * self._nanoseconds), count, arguments)
         return []
 
 

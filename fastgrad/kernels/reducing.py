@@ -91,10 +91,13 @@ class ReducingWalk:
         A generated module with `tiles`.
     arrays : int
         Operands and results of their shape.
+    nanoseconds : float
+        What an element costs, about.
     """
 
-    def __init__(self, module: ModuleType, arrays: int):
+    def __init__(self, module: ModuleType, arrays: int, nanoseconds: float):
         self._tiles = module.tiles
+        self._nanoseconds = nanoseconds
         self._dense = layout.dense(arrays)
 
     def __call__(
@@ -125,6 +128,6 @@ class ReducingWalk:
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
         shape, rows = where or self._dense
         arguments = (size, block_size, store, unit, inner, shape, rows)
-        cores = min(threads.cores_for(size), count)
+        cores = min(threads.cores_for(size * self._nanoseconds), count)
         launch.run(self._tiles, cores, count, (*arguments, *arrays, *partials, *numbers))
         return [partial.sum(axis=0) for partial in partials]

@@ -10,6 +10,7 @@ from ..kernels.reducing import ReducingWalk
 from ..kernels.template import Fields, local_name
 from ..runtime.modules import load_module
 from ..vector_unit.precision import Precision
+from .cost import nanoseconds
 from .emit import body_source, header_source
 from .program import Program
 from .text import instructions_text
@@ -23,7 +24,7 @@ def compiled(program: Program, precision: Precision) -> ElementwiseWalk | Reduci
     module = load_module(f"{program.name}_{precision.name}", generated_source(program, precision))
     walk = ReducingWalk if _has_sums(program) else ElementwiseWalk
     full = [result for result in program.results if not result.reduced]
-    return walk(module, len(program.arrays) + len(full))
+    return walk(module, len(program.arrays) + len(full), nanoseconds(program, precision))
 
 
 def generated_source(program: Program, precision: Precision) -> str:

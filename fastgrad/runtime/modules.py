@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import linecache
 import sys
-import threading
 from types import ModuleType
 
 from . import cache
+from .locks import compile_lock
 
-__all__ = ["load_module"]
+__all__ = ["GENERATED", "load_module"]
 
-_PACKAGE = "fastgrad.generated"
-_lock = threading.RLock()
+#: The package of generated modules, which has no folder.
+GENERATED = "fastgrad.generated"
 
 
 def load_module(stem: str, source: str) -> ModuleType:
@@ -25,8 +25,8 @@ def load_module(stem: str, source: str) -> ModuleType:
     `sys.modules` under its name: code loaded from the cache looks its globals up there.
     """
     file_stem = f"{stem}_{cache.digest(source, cache.environment())}"
-    name = f"{_PACKAGE}.{file_stem}"
-    with _lock:
+    name = f"{GENERATED}.{file_stem}"
+    with compile_lock:
         if name not in sys.modules:
             sys.modules[name] = _execute(name, _file_of(file_stem, source), source)
         return sys.modules[name]

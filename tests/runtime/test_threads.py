@@ -30,9 +30,9 @@ def test_default_is_omp_num_threads_or_the_processors():
 
 
 def test_small_work_is_serial():
-    assert threads.cores_for(1024) == 1
-    assert threads.cores_for(threads.SERIAL_ELEMENTS) == 1
-    assert threads.cores_for(1 << 24) == fastgrad.get_num_threads()
+    assert threads.cores_for(threads.SERIAL_WORK - 1) == 1
+    assert threads.cores_for(threads.SERIAL_WORK) == min(2, fastgrad.get_num_threads())
+    assert threads.cores_for(1e9) == fastgrad.get_num_threads()
 
 
 def test_many_python_threads_at_once():

@@ -1,0 +1,58 @@
+"""The lock of everything that compiles, loads or imports kernels, and what a fork does with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["compile_lock", "once"]
+
+#: Taken before Numba's own lock, never the other way round.
+compile_lock = threading.RLock()
+
+
+class once:
+    """`functools.cached_property` under `compile_lock`.
+
+    Python 3.11's has a lock of its own, which a forked child would inherit locked for ever.
+    """
+
+    def __init__(self, function: Callable):
+        self._function, self.__doc__ = function, function.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        name = self._function.__name__
+        with compile_lock:
+            if name not in instance.__dict__:
+                instance.__dict__[name] = self._function(instance)
+        return instance.__dict__[name]
+
+
+def _numba_lock() -> Any:
+    module = sys.modules.get("numba.core.compiler_lock")
+    return getattr(module, "global_compiler_lock", None)
+
+
+_held: list[Any] = []
+
+
+def _before_fork() -> None:
+    """Wait for compilations in other threads: a child would inherit them half done, and their locks."""
+    for lock in (compile_lock, _numba_lock()):
+        if lock is not None:
+            lock.acquire()
+            _held.append(lock)
+
+
+def _after_fork() -> None:
+    while _held:
+        _held.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
