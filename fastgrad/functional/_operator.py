@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import numbers
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..program.trace import trace_backward, trace_forward, trace_given_backward
 from ._arguments import Channel, as_operand, as_parameter, choose
 from ._run import ProgramRunner
 
-__all__ = ["Operator", "elementwise"]
+__all__ = ["Operator", "Specialisation", "elementwise"]
 
 
 def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
@@ -48,6 +49,28 @@ def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -
     if function is None:
         return functools.partial(elementwise, **choices)
     return Operator(function, choices)
+
+
+class Specialisation(NamedTuple):
+    """What a kernel of an operator is made for, beside the precision.
+
+    Attributes
+    ----------
+    wrt : tuple of str, optional
+        The operands whose gradients it computes; None for the forward kernel.
+    channels : tuple of str
+        The parameters with one number a channel.
+    static : tuple of str
+        The value of each choice.
+    """
+
+    wrt: tuple[str, ...] | None
+    channels: tuple[str, ...]
+    static: tuple[str, ...]
+
+    def __str__(self) -> str:
+        what = "forward" if self.wrt is None else f"gradient of {', '.join(self.wrt)}"
+        return " ".join([what, *self.static, *(f"({n} a channel)" for n in self.channels)])
 
 
 class Operator:
@@ -171,6 +194,27 @@ class Operator:
             return trace_backward(forward, names)
         return trace_given_backward(forward, names, self._given_backward, chosen)
 
+    def specialisations(self, everything: bool = True) -> list[Specialisation]:
+        """All kernels that this operator can have in one precision, whatever it is called with.
+
+        Layout, shape, byte order, writability and the order of `wrt` need none of their own.
+
+        Parameters
+        ----------
+        everything : bool
+            Or else the usual ones: forward, the gradient of the arrays, the gradients of all operands.
+        """
+        operands = (*self.arrays, *self.parameters)
+        gradients = _subsets(operands)[1:] if everything else [self.arrays, operands]
+        wrts = dict.fromkeys([None, *gradients])
+        kinds = _subsets(self.parameters) if everything else [()]
+        choices = itertools.product(*(self.choices[name] for name in self.static))
+        return [Specialisation(*own) for own in itertools.product(wrts, kinds, choices)]
+
+    def prepare(self, own: Specialisation, dtype: np.dtype) -> None:
+        """Compile a kernel, or load it from the cache, without calling it."""
+        self._runner(*own).prepare(dtype)
+
     def _forward(
         self, arrays: tuple, parameters: tuple, static: tuple[str, ...], axis: Any, out: Any
     ) -> Any:
@@ -199,7 +243,10 @@ class Operator:
         if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
             return (self.input_grad(dy, arrays[0], parameters, static, axis, out),)
         outs = out if isinstance(out, tuple) else () if out is None else (out,)
-        return self._gradients(dy, arrays, parameters, static, names, axis, outs)
+        order = [name for name in self.arrays if name in names]
+        given = dict(zip([name for name in names if name in order], outs, strict=False))
+        in_order = tuple([given.get(name) for name in order]) if len(outs) <= len(order) else outs
+        return self._gradients(dy, arrays, parameters, static, names, axis, in_order)
 
     def _gradients(
         self,
@@ -211,8 +258,10 @@ class Operator:
         axis: Any,
         outs: tuple,
     ) -> tuple:
+        """The gradients of `names`; `outs` are in the order of the operands."""
         numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
-        runner = self._runner(names, tuple(channel.name for channel in channels), static)
+        own = tuple([name for name in (*self.arrays, *self.parameters) if name in names])
+        runner = self._runner(own, tuple(channel.name for channel in channels), static)
         results = runner.run((dy, *arrays), numbers, channels, outs)
         given = dict(zip(self.parameters, parameters, strict=True))
         return tuple(
@@ -281,6 +330,11 @@ class Operator:
                   **dict(zip(self.parameters, parameters, strict=True)),
                   **dict(zip(self.static, static, strict=True))}  # fmt: skip
         return self.function(**values)
+
+
+def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """All subsets, in the order of `names`, the smallest first."""
+    return [own for n in range(len(names) + 1) for own in itertools.combinations(names, n)]
 
 
 def _are_floats(parameters: tuple) -> bool:

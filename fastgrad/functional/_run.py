@@ -14,7 +14,7 @@ from ..program.program import Program
 from ..runtime import memory
 from ..runtime.tiling import get_block_size
 from ..vector_unit.constants import DENSE
-from ..vector_unit.precision import Precision
+from ..vector_unit.precision import PRECISIONS, Precision
 from ._arguments import Channel, as_operand, check_outs, check_same, precision_of
 
 __all__ = ["ProgramRunner"]
@@ -43,6 +43,16 @@ class ProgramRunner:
         self._full = [result.operand for result in program.results if not result.reduced]
         self._summed = [result.operand for result in program.results if result.reduced]
         self._walks: dict[np.dtype, Any] = {}
+
+    def prepare(self, dtype: np.dtype) -> None:
+        """Have the kernel for `dtype` ready."""
+        self._walk(PRECISIONS[dtype]).prepare()
+
+    def _walk(self, precision: Precision) -> Any:
+        walk = self._walks.get(precision.dtype)
+        if walk is None:
+            walk = self._walks[precision.dtype] = compiled(self.program, precision)
+        return walk
 
     def __call__(
         self, arrays: Sequence[Any], numbers: Sequence[float], out: Any = None
@@ -151,9 +161,7 @@ class ProgramRunner:
         widths, inner = self._sum_sizes(channels, shape)
         if size == 0:
             return [np.zeros(width) for width in widths]
-        walk = self._walks.get(precision.dtype)
-        if walk is None:
-            walk = self._walks[precision.dtype] = compiled(self.program, precision)
+        walk = self._walk(precision)
         axes = tuple(range(len(shape))) if widths else memory_order(results[0])
         everything = [*inputs, *results]
         where = layout_of(everything, axes)

@@ -86,6 +86,10 @@ class ElementwiseWalk:
         self.serial_elements = int(threads.SERIAL_WORK / nanoseconds)
         self._dense = layout.dense(arrays)
 
+    def prepare(self) -> None:
+        """Compile or load all that a call needs."""
+        launch.prepare(self._tiles)
+
     def small(
         self,
         arrays: Sequence[np.ndarray],

@@ -100,6 +100,10 @@ class ReducingWalk:
         self._nanoseconds = nanoseconds
         self._dense = layout.dense(arrays)
 
+    def prepare(self) -> None:
+        """Compile or load all that a call needs."""
+        launch.prepare(self._tiles)
+
     def __call__(
         self,
         arrays: Sequence[np.ndarray],

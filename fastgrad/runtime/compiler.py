@@ -8,29 +8,37 @@ Imports Numba: only generated modules and the vector unit import this file.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numba
 from numba.core import serialize
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
 from . import cache
 from .locks import once
 from .modules import GENERATED
 
-__all__ = ["Kernel", "inline", "kernel"]
+__all__ = ["Kernel", "jit", "kernel"]
 
 # No fast-math: NaN and infinities are results like any other here. The one function that may
 # reassociate (`reduce_sum`) asks for it by itself.
 _OPTIONS = {"error_model": "numpy", "boundscheck": False, "nogil": True}
 
 
-def inline(function: Callable) -> Callable:
-    """A function of kernels that runs no Python: compiled into each that calls it."""
-    return numba.njit(**_OPTIONS)(function)
+def jit(function: Callable, **options: Any) -> Any:
+    """Compile a function that kernels call: `numba.njit` with the options of every kernel.
+
+    Unlike it, this compiles with NUMBA_DISABLE_JIT=1 too: a user sets that to debug functions of their
+    own, and lanes and tiles have no meaning as Python.
+    """
+    return CPUDispatcher(function, targetoptions={"nopython": True, **_OPTIONS, **options})
 
 
 class Kernel:
@@ -48,7 +56,7 @@ class Kernel:
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.signature_text = signature
         self.signature = numba.core.sigutils.normalize_signature(f"boolean({signature})")[0]
-        self.dispatcher = numba.njit(**_OPTIONS)(function)
+        self.dispatcher = jit(function)
         self.cache_name = f"{_content_name(function.__module__)}.{function.__name__}.bin"
 
     @once
@@ -82,7 +90,8 @@ class Kernel:
             return None
 
     def _compile(self) -> CompileResult:
-        self.dispatcher.compile(self.signature)
+        with _able_to_compile():
+            self.dispatcher.compile(self.signature)
         result = self.dispatcher.overloads[self.signature]
         cache.publish(self.cache_name, cache.seal(serialize.dumps(result._reduce())))
         return result
@@ -91,6 +100,35 @@ class Kernel:
 def kernel(signature: str) -> Callable[[Callable], Kernel]:
     """Decorator: make a function over tiles a `Kernel` with this one signature."""
     return lambda function: Kernel(function, signature)
+
+
+@contextlib.contextmanager
+def _able_to_compile() -> Iterator[None]:
+    """Two conditions under which Numba compiles nothing, put aside for the time being.
+
+    NUMBA_DISABLE_JIT is for the user's own functions, and cuts down Numba's own. A working directory
+    that was deleted makes Numba fail over the relative paths in its messages.
+    """
+    disabled, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, 0
+    lost = _lost_directory()
+    try:
+        yield
+    finally:
+        numba.config.DISABLE_JIT = disabled
+        if lost is not None:
+            os.fchdir(lost)
+            os.close(lost)
+
+
+def _lost_directory() -> int | None:
+    """A descriptor of the working directory, left for the root, if it is deleted; else None."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        lost = os.open(".", os.O_RDONLY)
+        os.chdir("/")
+        return lost
+    return None
 
 
 def _content_name(module: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from numba import types
 
-from .compiler import inline, kernel
+from .compiler import jit, kernel
 from .native import (
     add,
     call_task,
@@ -87,7 +87,7 @@ def run(pool, task, context, cores):
     return True
 
 
-@inline
+@jit
 def _open(pool, task, context, cores):
     for participant in range(cores):
         store(pool + COUNTERS + participant * LINES, 0)
@@ -98,7 +98,7 @@ def _open(pool, task, context, cores):
     add(pool + MEMBERS, -CLOSED)
 
 
-@inline
+@jit
 def _close(pool):
     """Let nobody in any more, and wait for those that are inside."""
     add(pool + MEMBERS, CLOSED)
@@ -111,7 +111,7 @@ def _close(pool):
             _yield()
 
 
-@inline
+@jit
 def _take_part(pool, me):
     """Compute parts until none is left: own ones, then those of the participants after this one."""
     participants = load(pool + PARTICIPANTS)
@@ -125,7 +125,7 @@ def _take_part(pool, me):
                 call_task(task, context, owner * PARTS + part)
 
 
-@inline
+@jit
 def _join_job(pool, me):
     """Take part in the job if it is still open, in the caller's rounding and flush-to-zero modes."""
     if add(pool + MEMBERS, 1) >= 0 and me < load(pool + PARTICIPANTS):
@@ -146,7 +146,7 @@ def join_team(pool):
 # --- Workers --------------------------------------------------------------------------------------
 
 
-@inline
+@jit
 def _slot(pool, worker):
     return pool + COUNTERS + load(pool + CAPACITY) * LINES + (worker - 1) * SLOT
 
@@ -176,7 +176,7 @@ def work(slot):
         _join_job(pool, me)
 
 
-@inline
+@jit
 def _next_turn(slot, seen, linger):
     """The first turn that is not `seen`: awaited awake, then letting others have the core, then asleep.
 
@@ -202,7 +202,7 @@ def _next_turn(slot, seen, linger):
     return turn
 
 
-@inline
+@jit
 def _look(slot, seen, looks):
     for _ in range(looks):
         turn = load(slot + TURN)
@@ -212,13 +212,13 @@ def _look(slot, seen, looks):
     return seen
 
 
-@inline
+@jit
 def _nanoseconds(slot):
     _clock(_MONOTONIC, slot + CLOCK)
     return load(slot + CLOCK) * 1_000_000_000 + load(slot + CLOCK + 8)
 
 
-@inline
+@jit
 def _wake(pool, cores):
     """Give the first workers a turn."""
     turn = add(pool + TURNS, 1) + 1
@@ -226,7 +226,7 @@ def _wake(pool, cores):
         _give(_slot(pool, worker), turn)
 
 
-@inline
+@jit
 def _give(slot, turn):
     store(slot + TURN, turn)
     # A worker says that it sleeps before it looks for the last time: one of the two sees the other.

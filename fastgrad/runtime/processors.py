@@ -32,11 +32,11 @@ def _quotas(root: Path) -> Iterator[float]:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        mounts = ["", "unified"] if not controllers else [controllers, "cpu"]
-        if controllers and "cpu" not in controllers.split(","):
+    for line in lines:  # "0::/path" in version 2, "4:cpu,cpuacct:/path" in version 1
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if not path or (controllers and "cpu" not in controllers.split(",")):
             continue
+        mounts = [controllers, "cpu"] if controllers else ["", "unified"]
         # In a container the path may be the host's, of which only the mount's own folder is seen.
         for group in (PurePosixPath(path), *PurePosixPath(path).parents):
             for mount in dict.fromkeys(mounts):

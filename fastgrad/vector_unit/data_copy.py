@@ -10,8 +10,8 @@ strides; the *shape* that goes with the strides is common to all operands of a l
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..runtime.compiler import jit
 from .constants import DENSE, LINE, SWAPPED
 from .lanes import lane
 from .memory import load_at, store_at, store_line, swap_bytes, window
@@ -40,7 +40,7 @@ def in_part(a, b, size):
     return distance != 0 and distance < size * a.itemsize
 
 
-@njit(nogil=True, error_model="numpy", boundscheck=False)
+@jit
 def gather(tile, layout, shape, start):
     """Fill `tile` with the elements from linear index `start` on of a strided operand."""
     index = np.empty(shape.size, np.int64)
@@ -58,7 +58,7 @@ def gather(tile, layout, shape, start):
             tile[i] = swap_bytes(tile[i])
 
 
-@njit(nogil=True, error_model="numpy", boundscheck=False)
+@jit
 def scatter(tile, layout, shape, start):
     """Store `tile` to the elements from linear index `start` on of a strided result."""
     index = np.empty(shape.size, np.int64)
@@ -115,7 +115,7 @@ def _gather_run(tile, address, stride):
             tile[i] = load_at(tile, address + i * stride)
 
 
-@njit(nogil=True, error_model="numpy", boundscheck=False)
+@jit
 def stream_out(destination, tile):
     """Copy a result tile to memory past the cache, whole lines at a time."""
     lanes = LINE // tile.itemsize

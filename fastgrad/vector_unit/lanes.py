@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from ..runtime.compiler import jit
 
 SINGLE = (types.float32, types.int32)
 DOUBLE = (types.float64, types.int64)
@@ -22,8 +24,7 @@ DOUBLE = (types.float64, types.int64)
 
 def lane(function):
     """Compile a vector function so that LLVM inlines it and can vectorise the loop around it."""
-    options = {"error_model": "numpy", "forceinline": True, "boundscheck": False, "nogil": True}
-    return njit(**options)(function)
+    return jit(function, forceinline=True)
 
 
 def pair(single, double=None):

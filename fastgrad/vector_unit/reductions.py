@@ -5,9 +5,11 @@ Their order is a function of the tile's length alone, so they give the same bits
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from functools import partial
 
+import numpy as np
+
+from ..runtime.compiler import jit
 from .lanes import lane, maximum
 from .memory import window
 
@@ -15,7 +17,7 @@ __all__ = ["add_to_channels", "reduce_max", "reduce_sum"]
 
 
 # The one place that reassociates: lanes of partial sums need it. Never `nnan` or `ninf`.
-@njit(nogil=True, error_model="numpy", boundscheck=False, fastmath={"reassoc", "nsz", "contract"})
+@partial(jit, fastmath={"reassoc", "nsz", "contract"})
 def reduce_sum(tile):
     """The sum of a tile in float64."""
     total = 0.0
