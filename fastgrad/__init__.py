@@ -4,6 +4,7 @@ Importing this package compiles nothing and does not import Numba: kernels are c
 the cache, when they are first called.
 """
 
+from . import cache
 from ._version import __version__
 from .functional._activations import (
     gelu,
@@ -17,6 +18,7 @@ from .functional._activations import (
 from .functional._operator import Operator, elementwise
 from .functional._show import show
 from .functional._vjp import vjp
+from .functional._warmup import warmup
 from .program import maths
 from .runtime.threads import get_num_threads, set_num_threads
 from .runtime.tiling import BLOCK_SIZE, get_block_size, set_block_size
@@ -25,6 +27,7 @@ __all__ = [
     "BLOCK_SIZE",
     "Operator",
     "__version__",
+    "cache",
     "elementwise",
     "gelu",
     "gelu_grad",
@@ -40,4 +43,5 @@ __all__ = [
     "swish",
     "swish_grad",
     "vjp",
+    "warmup",
 ]

@@ -93,7 +93,10 @@ class Kernel:
         with _able_to_compile():
             self.dispatcher.compile(self.signature)
         result = self.dispatcher.overloads[self.signature]
-        cache.publish(self.cache_name, cache.seal(serialize.dumps(result._reduce())))
+        # The annotation is for people. To write it, Numba reads and parses the source's file, whatever
+        # has become of that meanwhile.
+        reduced = result._replace(type_annotation="")._reduce()
+        cache.publish(self.cache_name, cache.seal(self.cache_name, serialize.dumps(reduced)))
         return result
 
 

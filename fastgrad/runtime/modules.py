@@ -6,7 +6,6 @@ The file lies in the cache folder, so that tracebacks, profilers and debuggers s
 from __future__ import annotations
 
 import linecache
-import os
 import sys
 from types import ModuleType
 
@@ -35,9 +34,8 @@ def load_module(stem: str, source: str) -> ModuleType:
 
 def _file_of(file_stem: str, source: str) -> str:
     """Where the source is to be found: its file, written if need be, or a name for `linecache`."""
-    place = cache.folder()
-    path = place / f"{file_stem}.py" if place else None
-    if path is not None and (os.path.exists(path) or cache.publish(path.name, source.encode())):
+    path = cache.keep(f"{file_stem}.py", source.encode())
+    if path is not None:
         return str(path)
     pseudo = f"<{file_stem}>"
     lines = source.splitlines(keepends=True)

@@ -37,7 +37,7 @@ class Pool:
     Parameters
     ----------
     own : bool
-        Never use an OpenMP library: its threads are not there any more in a forked child.
+        Never use an OpenMP library: this is a forked child, and the library's threads are the parent's.
     """
 
     def __init__(self, own: bool = False):
@@ -50,6 +50,7 @@ class Pool:
         #: Where the head is.
         self.address = start + -start % kernels.LINES
         self.run_address = kernels.run.address
+        self._end_workers = kernels.stop.entry  # compiled now, not while the interpreter ends
         self.workers = 0
         self._own = own
         self._team = 0
@@ -68,7 +69,7 @@ class Pool:
         """See to it that `cores` threads can take part; returns how many can."""
         if self._stopped:
             return 1
-        users = tuple([name in sys.modules for name in _OPENMP_USERS])
+        users = _openmp_users()
         if users != self._users:
             self._find_team(users)
         if self._team or self.workers >= cores - 1:
@@ -104,7 +105,11 @@ class Pool:
     def stop(self) -> None:
         """End the workers. Launches are serial from now on."""
         self._stopped = True
-        self._kernels.stop.entry(self.address, self.workers)
+        self._end_workers(self.address, self.workers)
+
+
+def _openmp_users() -> tuple[bool, ...]:
+    return tuple([name in sys.modules for name in _OPENMP_USERS])
 
 
 def _openmp() -> tuple[int, int]:
@@ -128,7 +133,7 @@ def _is_importing() -> bool:
 
 _pool: Pool | None = None
 _lock = threading.Lock()
-_is_child = False
+_team_is_gone = False
 
 
 def ready(cores: int) -> tuple[Pool, int]:
@@ -137,7 +142,7 @@ def ready(cores: int) -> tuple[Pool, int]:
     if _pool is None:
         with compile_lock:
             if _pool is None:
-                _pool = Pool(own=_is_child)
+                _pool = Pool(own=_team_is_gone)
     return _pool, _pool.prepare(cores)
 
 
@@ -150,8 +155,9 @@ def _stop() -> None:
 
 def _after_fork_in_child() -> None:
     """None of the parent's threads are here: forget its pool. The memory is left as it is."""
-    global _pool, _lock, _is_child
-    _pool, _lock, _is_child = None, threading.Lock(), True
+    global _pool, _lock, _team_is_gone
+    _pool, _lock = None, threading.Lock()
+    _team_is_gone = _team_is_gone or any(_openmp_users())
 
 
 if hasattr(os, "register_at_fork"):

@@ -185,6 +185,7 @@ MILLS = table(
 )
 
 #: tools/coefficients.py erfc: relative error 1.3e-8 and 2.6e-17.
+#: Some last digits of the float32 column were moved, by trial over all its inputs: 1.85 ULP instead of 2.09.
 ERFC_SHIFT = pair(2.5, 4.0)
 ERFC_OFFSET = pair(0.75, 0.75)
 ERFC_CENTER = pair(0.4208916724, 0.45203836930456015)
@@ -192,13 +193,13 @@ ERFC_AT_CENTER = pair(0.7096238136, 0.664234372289543296)
 ERFC = table(
     (
         0.1135609224,
-        -0.02182810567,
+        -0.02182810754,
         -0.2604615986,
         0.1332514882,
-        0.4630623162,
-        -0.855312109,
+        0.4630621672,
+        -0.8553120494,
         0.6211663485,
-        -0.06398968399,
+        -0.06398961693,
         -0.3081618547,
     ),
     (

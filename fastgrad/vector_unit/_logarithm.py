@@ -64,7 +64,7 @@ def log1p(x):
 
 @lane
 def softplus(x):
-    """log(1 + e^x) = max(x, 0) + log1p(e^-|x|), within 1.7 and 1.5 ULP."""
+    """log(1 + e^x) = max(x, 0) + log1p(e^-|x|), within 1.82 and 1.5 ULP."""
     rest = log1p(exp(-fabs(x)))
     return x + rest if x > 0 else rest
 

@@ -3,8 +3,9 @@
 Computed on the side where f decays, z < 0, as one product with the exponential; above, a slope is
 mirrored by slope(z, w) = 1 - slope(-z, -w). So there is one exponential and one division, and the tail
 keeps all its digits: the exponential stands 2^OFFSET higher than its value until the last
-multiplication, and nothing is subnormal before that. Errors are at most 4 ULP for `silu`, 5 for `gelu`, and
-for a slope, which has a root, 5 ULP of the larger of its terms.
+multiplication, and nothing is subnormal before that. Errors in float32 (docs/accuracy.md) are at most 4 ULP
+for `silu` and `scaled_sigmoid`, 5 for `gelu`, and for a slope, which has a root, 5 ULP of the larger of its
+terms (5.1 for `sigmoid_slope`); a subnormal result is within 3 of its spacings.
 """
 
 from __future__ import annotations

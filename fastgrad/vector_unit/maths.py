@@ -2,8 +2,9 @@
 
 Each function is typed by its operand and computes in its precision alone. In float32 it is within
 2 ULP of the exact value (exp within 1), in float64 within 4, for any operand; a subnormal result is
-within 2 of its spacings. NaN gives NaN, an infinity the limit. The bound of each as
-measured stands at its definition.
+within 2 of its spacings. Gates and slopes, products and sums in one instruction, have bounds of their own:
+see `gated`. NaN gives NaN, an infinity the limit. The error of each as measured stands at its definition;
+`make exhaustive` measures all float32 operands.
 
 A function with `_split` in its name returns (q, s1, s2) for the value q·s1·s2, which `scaled` and
 `scaled2` multiply with further operands; see `_exponential`.

@@ -159,6 +159,24 @@ check([fork(child)])
     run_python(COMPUTE + code)
 
 
+def test_child_that_imports_pytorch_uses_its_team():
+    """The parent had none; where it had one, its threads are not in the child."""
+    code = """
+from fastgrad.runtime import pool
+expected = compute()
+def child():
+    import torch
+    torch.ones(1 << 20).sigmoid()
+    has_team = compute() == expected and pool._pool._team
+    return has_team and fork_and_check(False)
+def fork_and_check(team):
+    check([fork(lambda: compute() == expected and bool(pool._pool._team) == team)])
+    return True
+check([fork(child)])
+"""
+    run_python("import warnings; warnings.simplefilter('ignore')\n" + COMPUTE + code)
+
+
 def test_fork_while_another_thread_compiles(tmp_path):
     """The child would inherit Numba's lock, locked for ever, and a half-made kernel."""
     code = """
