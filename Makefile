@@ -20,7 +20,7 @@ export FASTGRAD_CACHE_DIR ?= $(CURDIR)/.cache/fastgrad
 .PHONY: help
 help: ## List the commands
 	@echo "fastgrad: make COMMAND"
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 # --- Set-up -----------------------------------------------------------------------------------
 
@@ -60,6 +60,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(RUN)
 	@$(PIP) $(PIP_ARGS) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed-demo
 
+$(VENV)/.installed-peers: pyproject.toml | $(RUN)
+	@echo "Installing the other peers of make compare into $(VENV) (3 GB, most of it MindSpore)"
+	@$(PIP) $(PIP_ARGS) --editable '.[peers]'
+	@touch $@
+
 .PHONY: compiler
 compiler:
 	@command -v "$${CC:-cc}" >/dev/null || { \
@@ -69,6 +74,9 @@ compiler:
 
 .PHONY: setup
 setup: $(VENV)/.installed-dev ## Make .venv with everything for development
+
+.PHONY: peers
+peers: $(VENV)/.installed-peers ## Install the other peers of make compare: JAX, MindSpore, HIPS autograd
 
 # --- Commands ---------------------------------------------------------------------------------
 
@@ -87,14 +95,57 @@ lint: $(VENV)/.installed-dev ## ruff check, ruff format --check, mypy
 	$(RUN) -m mypy
 
 .PHONY: bench
-bench: $(VENV)/.installed-dev ## pytest-benchmark: fastgrad beside each installed peer
-	$(RUN) -m pytest benchmarks $(ARGS)
+bench: $(VENV)/.installed-dev ## pytest-benchmark: fastgrad beside each installed peer (PEERS=)
+	$(RUN) -m pytest benchmarks $(if $(PEERS),--peers '$(PEERS)') $(ARGS)
+
+# Saved and compared are fastgrad's own medians. A run on another day sees another machine: for changes
+# of a few percent, make compare REPEAT=… interleaves with peers.
+BENCH_OWN := -m pytest benchmarks --peers none --benchmark-max-time=1
+
+.PHONY: bench-save
+bench-save: $(VENV)/.installed-dev ## Store fastgrad's benchmarks in .benchmarks, by commit or NAME=
+	$(RUN) $(BENCH_OWN) $(if $(NAME),--benchmark-save='$(NAME)',--benchmark-autosave) $(ARGS)
+
+.PHONY: bench-diff
+bench-diff: $(VENV)/.installed-dev ## A fresh run beside the last one stored; an error if a median is 10 % slower
+	@ls .benchmarks/*/*.json >/dev/null 2>&1 || { echo "Nothing is stored yet: make bench-save" >&2; exit 1; }
+	$(RUN) $(BENCH_OWN) --benchmark-compare --benchmark-compare-fail=median:10% $(ARGS)
 
 .PHONY: compare
-compare: $(VENV)/.installed-dev ## Time, memory and error against peers (OP= SHAPE= DTYPE= PEERS=)
+compare: $(VENV)/.installed-dev ## Time, memory, error against peers (OP= SHAPE= DTYPE= PEERS= WORKLOAD= REPEAT= PICTURE= README=1)
 	@$(RUN) -m fastgrad.bench.compare \
-	  $(if $(OP),--op '$(OP)') $(if $(SHAPE),--shape '$(SHAPE)') \
-	  $(if $(DTYPE),--dtype '$(DTYPE)') $(if $(PEERS),--peers '$(PEERS)') $(ARGS)
+	  $(foreach name,OP SHAPE DTYPE PEERS WORKLOAD REPEAT JSON MARKDOWN PICTURE,$(call given,$(name))) \
+	  $(if $(README),--readme README.md) $(ARGS)
+
+# An option by the name of a variable of make, if it was given.
+given = $(if $($(1)),--$(shell echo $(1) | tr A-Z a-z) '$($(1))')
+
+.PHONY: exhaustive
+exhaustive: $(VENV)/.installed-dev ## All float32 inputs of the vector functions against float64 (OP=)
+	@$(RUN) tools/exhaustive.py --workers $(WORKERS) $(foreach op,$(OP),--op '$(op)') $(ARGS)
+
+# The profiling commands take a call by the names that compare has.
+profile_options = $(foreach name,OP SHAPE DTYPE,$(call given,$(name))) $(ARGS)
+
+.PHONY: profile
+profile: $(VENV)/.installed-dev ## Where the time of a call goes: dispatch, passes, cores (OP= SHAPE= DTYPE=)
+	@$(RUN) -m fastgrad.profile time $(profile_options)
+
+.PHONY: profile-asm
+profile-asm: $(VENV)/.installed-dev ## The hot loop, annotated, and its vector width (OP= DTYPE=)
+	@$(RUN) -m fastgrad.profile assembly $(profile_options)
+
+.PHONY: profile-memory
+profile-memory: $(VENV)/.installed-dev ## Bytes kept and peak, beside autodiff (OP= SHAPE= DTYPE=)
+	@$(RUN) -m fastgrad.profile memory $(profile_options)
+
+.PHONY: profile-hw
+profile-hw: $(VENV)/.installed-dev ## Hardware counters by perf (OP= SHAPE= DTYPE=)
+	@$(RUN) -m fastgrad.profile hardware $(profile_options)
+
+.PHONY: stress
+stress: $(VENV)/.installed-dev ## Random operators, threads, forks, cache faults (SEED= MINUTES= ARGS=)
+	@$(RUN) -m tools.stress $(if $(SEED),--seed '$(SEED)') $(if $(MINUTES),--minutes '$(MINUTES)') $(ARGS)
 
 .PHONY: clean
 clean: ## Remove .venv, caches and what the commands wrote

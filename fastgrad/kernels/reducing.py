@@ -134,4 +134,5 @@ class ReducingWalk:
         arguments = (size, block_size, store, unit, inner, shape, rows)
         cores = min(threads.cores_for(size * self._nanoseconds), count)
         launch.run(self._tiles, cores, count, (*arguments, *arrays, *partials, *numbers))
-        return [partial.sum(axis=0) for partial in partials]
+        with np.errstate(invalid="ignore", over="ignore"):
+            return [partial.sum(axis=0) for partial in partials]

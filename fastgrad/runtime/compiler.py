@@ -9,6 +9,7 @@ Imports Numba: only generated modules and the vector unit import this file.
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import pickle
 from collections.abc import Callable, Iterator
@@ -91,6 +92,7 @@ class Kernel:
 
     def _compile(self) -> CompileResult:
         with _able_to_compile():
+            _keep_lines_at_hand(self.dispatcher.py_func.__code__.co_filename)
             self.dispatcher.compile(self.signature)
         result = self.dispatcher.overloads[self.signature]
         # The annotation is for people. To write it, Numba reads and parses the source's file, whatever
@@ -132,6 +134,12 @@ def _lost_directory() -> int | None:
         os.chdir("/")
         return lost
     return None
+
+
+def _keep_lines_at_hand(filename: str) -> None:
+    """Numba quotes lines of the source, by a relative path: it shall not have to read the file."""
+    if filename in linecache.cache:
+        linecache.cache[os.path.relpath(filename)] = linecache.cache[filename]
 
 
 def _content_name(module: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging  # noqa: F401  Its hooks of a fork take its lock, and must run after those below.
 import os
 import sys
 import threading
@@ -40,7 +41,11 @@ _held: list[Any] = []
 
 
 def _before_fork() -> None:
-    """Wait for compilations in other threads: a child would inherit them half done, and their locks."""
+    """Wait for compilations in other threads: a child would inherit them half done, and their locks.
+
+    Numba logs while it compiles. Hooks run in the reverse order of their registration, so this one waits
+    before logging's lock is taken.
+    """
     for lock in (compile_lock, _numba_lock()):
         if lock is not None:
             lock.acquire()

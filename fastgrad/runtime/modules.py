@@ -33,14 +33,15 @@ def load_module(stem: str, source: str) -> ModuleType:
 
 
 def _file_of(file_stem: str, source: str) -> str:
-    """Where the source is to be found: its file, written if need be, or a name for `linecache`."""
+    """Where the source is to be found: its file, written if need be, or a name.
+
+    Its lines are in `linecache` either way: whatever becomes of the file, tracebacks are right.
+    """
     path = cache.keep(f"{file_stem}.py", source.encode())
-    if path is not None:
-        return str(path)
-    pseudo = f"<{file_stem}>"
+    filename = f"<{file_stem}>" if path is None else str(path)
     lines = source.splitlines(keepends=True)
-    linecache.cache[pseudo] = (len(source), None, lines, pseudo)
-    return pseudo
+    linecache.cache[filename] = (len(source), None, lines, filename)
+    return filename
 
 
 def _execute(name: str, filename: str, source: str) -> ModuleType:

@@ -317,7 +317,20 @@ def scaled(a, q, s1, s2):
 
 @lane
 def scaled2(a, b, q, s1, s2):
-    """a·b·f for a factor f = (q, s1, s2), with the rule of `scaled` for both operands."""
-    product = q * a
-    keep = (s2 != 0) | (product != product) | (b != b)
-    return (product * s1 * b if keep else like(a, 0.0)) * s2
+    """a·b·f for a factor f = (q, s1, s2), with the rule of `scaled` for both operands.
+
+    No partial product overflows or becomes subnormal where the result does not. The larger operand meets
+    a decaying factor first, the smaller one a growing factor; then s2 goes where it brings the other
+    operand closer to 1. q, which may be small where a factor grows little, never meets the smaller operand.
+    """
+    one = like(a, 1.0)
+    grows = s2 > 1
+    a_first = (fabs(a) > fabs(b)) != grows
+    first, second = a if a_first else b, b if a_first else a
+    begun = first * s1 * (one if grows else q)
+    rest = q if grows else one
+    together = begun * (second * s2 * rest)
+    in_turn = begun * (second * rest) * s2
+    product = together if (fabs(second) >= 1) != grows else in_turn
+    is_nan = (q != q) | (a != a) | (b != b)
+    return product if (s2 != 0) | is_nan else like(a, 0.0)
