@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging  # noqa: F401  Its hooks of a fork take its lock, and must run after those below.
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 __all__ = ["compile_lock", "once"]
@@ -32,12 +33,18 @@ class once:
         return instance.__dict__[name]
 
 
-def _numba_lock() -> Any:
-    module = sys.modules.get("numba.core.compiler_lock")
-    return getattr(module, "global_compiler_lock", None)
+def _locks() -> Iterator[Any]:
+    """Ours, Numba's and llvmlite's, in the order in which compiling takes them."""
+    yield compile_lock
+    compiler = sys.modules.get("numba.core.compiler_lock")
+    llvm = getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None)
+    for holder, name in ((compiler, "global_compiler_lock"), (llvm, "_lock")):
+        lock = getattr(holder, name, None)
+        if lock is not None:
+            yield lock
 
 
-_held: list[Any] = []
+_held = contextlib.ExitStack()
 
 
 def _before_fork() -> None:
@@ -46,15 +53,12 @@ def _before_fork() -> None:
     Numba logs while it compiles. Hooks run in the reverse order of their registration, so this one waits
     before logging's lock is taken.
     """
-    for lock in (compile_lock, _numba_lock()):
-        if lock is not None:
-            lock.acquire()
-            _held.append(lock)
+    for lock in _locks():
+        _held.enter_context(lock)
 
 
 def _after_fork() -> None:
-    while _held:
-        _held.pop().release()
+    _held.pop_all().close()  # another thread may fork as soon as the last one is free
 
 
 if hasattr(os, "register_at_fork"):

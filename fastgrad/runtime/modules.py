@@ -24,9 +24,9 @@ def load_module(stem: str, source: str) -> ModuleType:
     Its name is `stem` and a hash of the source and of all that it is compiled against. It is in
     `sys.modules` under its name: code loaded from the cache looks its globals up there.
     """
-    file_stem = f"{stem}_{cache.digest(source, cache.environment())}"
-    name = f"{GENERATED}.{file_stem}"
-    with compile_lock:
+    with compile_lock:  # all of it: the environment asks LLVM, which has locks of its own
+        file_stem = f"{stem}_{cache.digest(source, cache.environment())}"
+        name = f"{GENERATED}.{file_stem}"
         if name not in sys.modules:
             sys.modules[name] = _execute(name, _file_of(file_stem, source), source)
         return sys.modules[name]
