@@ -1,20 +1,49 @@
-"""The contenders that can be measured inside one process, and who is left out and why."""
+"""The contenders that can be measured inside one process, and who is left out and why.
+
+`--peers NAMES` chooses among them, `--peers none` leaves fastgrad alone. What a contender has nothing to
+measure in, such as a dtype that its library lacks, is skipped.
+"""
 
 from __future__ import annotations
 
-import functools
 import importlib
 from typing import Any
 
 import pytest
 
-from fastgrad.bench.contenders import CONTENDERS, Contender
+from fastgrad.bench.arguments import PEERS, names_of_peers
+from fastgrad.bench.contenders import CONTENDERS, SELF, Contender
+from fastgrad.bench.contenders.protocol import Prepared, Unsupported
+from fastgrad.bench.inputs import input_arrays
+from fastgrad.bench.timing import wait_until_idle
+from fastgrad.bench.workloads import Case
 from fastgrad.runtime.threads import get_num_threads
 
+_READY = pytest.StashKey[dict[str, Any]]()
+_ABSENT = pytest.StashKey[dict[str, str]]()
 
-def pytest_report_header() -> list[str]:
-    present, absent = _contenders()
-    lines = [f"fastgrad benchmarks: {', '.join(present)}; {get_num_threads()} threads each"]
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--peers", type=names_of_peers, default=PEERS, help=f"none, or of {', '.join(PEERS)}"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start every contender that was asked for."""
+    ready: dict[str, Any] = {}
+    absent: dict[str, str] = {}
+    for name in (SELF, *config.getoption("--peers")):
+        try:
+            ready[name] = _start(CONTENDERS[name])
+        except Exception as error:  # a library that does not start fails in its own way
+            absent[name] = f"{type(error).__name__}: {error}"
+    config.stash[_READY], config.stash[_ABSENT] = ready, absent
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    ready, absent = config.stash[_READY], config.stash[_ABSENT]
+    lines = [f"fastgrad benchmarks: {', '.join(ready)}; {get_num_threads()} threads each"]
     return lines + [f"not measured: {name}: {reason}" for name, reason in absent.items()]
 
 
@@ -25,24 +54,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs = [
         pytest.param(backend, case, id=f"{case}-{name}")
         for case in metafunc.module.CASES
-        for name, backend in _contenders()[0].items()
+        for name, backend in metafunc.config.stash[_READY].items()
         if case.operator in backend.OPERATORS
     ]
     metafunc.parametrize(("backend", "case"), pairs)
 
 
-@functools.cache
-def _contenders() -> tuple[dict[str, Any], dict[str, str]]:
-    """Modules of those who are ready, and reasons of the others."""
-    present, absent = {}, {}
-    for name, contender in CONTENDERS.items():
-        try:
-            present[name] = _start(contender)
-        except RuntimeError as reason:
-            absent[name] = str(reason)
-        except ImportError as error:
-            absent[name] = f"{error}"
-    return present, absent
+@pytest.fixture
+def prepared(backend: Any, case: Case) -> Prepared:
+    """The call of a contender, ready to be timed."""
+    try:
+        made: Prepared = backend.prepare(case, input_arrays(case, seed=0))
+    except Unsupported as reason:
+        pytest.skip(str(reason))
+    made.call()  # compiles; the number of rounds is chosen by the first call that is timed
+    wait_until_idle()  # also the threads of the contender before
+    return made
 
 
 def _start(contender: Contender) -> Any:

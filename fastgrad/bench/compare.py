@@ -11,51 +11,53 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from fastgrad.bench import arguments
+from fastgrad.bench.arguments import SECOND_PROCESS
+from fastgrad.bench.articles import plan_articles
 from fastgrad.bench.contenders import CONTENDERS, SELF, Contender
 from fastgrad.bench.extras import require
 from fastgrad.bench.machine import describe_machine
-from fastgrad.bench.measure import Group
+from fastgrad.bench.measure import Group, Sampling
+from fastgrad.bench.picture import draw
 from fastgrad.bench.pool import ContenderFailed, Pool
-from fastgrad.bench.report import markdown, print_report
-from fastgrad.bench.results import Results
+from fastgrad.bench.readme import write_section
+from fastgrad.bench.repeat import compare_runs, differences, moved_table, summary
+from fastgrad.bench.report import markdown, print_report, print_table
+from fastgrad.bench.results import NoStoredRun, Results, load
 from fastgrad.bench.startup import measure_startup
-from fastgrad.bench.workloads import DTYPES, WORKLOADS, Case, Shape, plan
+from fastgrad.bench.workloads import KERNELS, Case, beside_all, group_of, plan
 
-#: The row that is no operator: import and first call of a fresh process.
-SECOND_PROCESS = "second_process"
-
-_PEERS = [name for name in CONTENDERS if name != SELF]
-
+Groups = list[list[Case]]
 Progress = Callable[[Iterable[list[Case]], int], Iterable[list[Case]]]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 0 unless fastgrad itself could not be measured."""
-    options = _parser().parse_args(arguments)
+    options, before = _options(argv)
     console = _console()
-    operators = [name for name in options.op if name != SECOND_PROCESS]
-    groups = [] if options.op and not operators else plan(operators, options.shape, options.dtype)
     try:
         results = run(
-            groups,
+            options.groups,
             {name: CONTENDERS[name] for name in (SELF, *options.peers)},
             rounds=options.rounds,
+            max_rounds=options.max_rounds,
+            precision=options.precision,
             threads=options.threads,
             seed=options.seed,
-            second_process=not options.op or SECOND_PROCESS in options.op,
-            progress=_rich_progress(console),
+            workload=options.workload,
+            thinned=options.thinned,
+            second_process=options.second_process,
+            progress=_progress(console),
         )
     except ContenderFailed as reason:
         print(f"compare: {reason}", file=sys.stderr)
         return 1
+    _write(results, options)
     print_report(results, console)
-    if options.json:
-        options.json.write_text(json.dumps(results.to_dict(), indent=1) + "\n")
-    if options.markdown:
-        options.markdown.write_text(markdown(results))
+    if before:
+        _print_moved(before, results, console)
     return 0
 
 
@@ -64,8 +66,12 @@ def run(
     contenders: Mapping[str, Contender],
     *,
     rounds: int,
+    max_rounds: int = 0,
+    precision: float = arguments.DEFAULTS["precision"],
     threads: int = 2,
     seed: int = 0,
+    workload: str = "default",
+    thinned: bool = False,
     second_process: bool = False,
     progress: Progress = lambda groups, count: groups,
 ) -> Results:
@@ -77,8 +83,14 @@ def run(
         From `fastgrad.bench.workloads.plan`.
     contenders : mapping
         By name; fastgrad has to be one of them.
-    rounds : int
-        Samples of each contender.
+    rounds, max_rounds : int
+        Samples of each contender, at least and, while a ratio is not known to `precision`, at most.
+    precision : float
+        Half the 95 % interval that the median of a ratio is to have, in percent of it.
+    workload : str
+        What the groups are called.
+    thinned : bool
+        Whether the peers beside `KERNELS` are measured only where `beside_all` says so.
     second_process : bool
         Whether to measure the start of a fresh process too.
     progress : callable
@@ -89,7 +101,17 @@ def run(
     ContenderFailed
         If fastgrad itself does not start. A peer that does not is in `missing` of the results.
     """
-    settings = {"rounds": rounds, "threads": threads, "seed": seed}
+    settings = {
+        "workload": workload,
+        "thinned": thinned,
+        "rounds": rounds,
+        "max_rounds": max(rounds, max_rounds),
+        "precision": precision,
+        "threads": threads,
+        "seed": seed,
+        "peers": [name for name in contenders if name != SELF],
+    }
+    sampling = Sampling(rounds, max(rounds, max_rounds), precision / 100)
     results = Results(describe_machine(), settings, versions={}, missing={})
     order = random.Random(seed)
     with Pool(contenders, threads=threads, seed=seed) as pool:
@@ -100,7 +122,8 @@ def run(
         # By size and dtype: one after the other, such groups share their inputs and the stream.
         by_size = sorted(groups, key=lambda cases: (cases[0].elements, cases[0].dtype))
         for cases in progress(by_size, len(groups)):
-            results.rows += Group(pool, cases).measure(rounds, order)
+            names = [name for name in pool if not thinned or _in_thinned(name, cases[0])]
+            results.rows += Group(pool, cases, names).measure(sampling, order)
     as_planned = [case for cases in groups for case in cases]
     results.rows.sort(key=lambda row: as_planned.index(row.case))
     if second_process:
@@ -108,64 +131,84 @@ def run(
     return results
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="fastgrad.bench.compare",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def _in_thinned(contender: str, case: Case) -> bool:
+    return contender in (SELF, *KERNELS) or beside_all(case)
+
+
+def _options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Results | None]:
+    """What is to be measured, and the stored run that it repeats."""
+    parser = arguments.parser(__doc__)
+    options = parser.parse_args(argv)
+    try:
+        before = load(options.repeat) if options.repeat else None
+    except NoStoredRun as reason:
+        parser.error(str(reason))
+    filtered = bool(options.op or options.shape or options.dtype or options.peers is not None)
+    arguments.settle(options, before.settings if before else {})
+    options.thinned = (
+        before.settings["thinned"] if before else options.workload == "default" and not filtered
     )
-    operators = [*WORKLOADS, SECOND_PROCESS]
-    parser.add_argument(
-        "--op", type=_names("operator", operators), default=[], help=", ".join(operators)
+    unknown = [name for name in options.peers if name not in CONTENDERS]
+    if unknown:
+        parser.error(f"peers of the stored run that are unknown here: {', '.join(unknown)}")
+    options.groups = _groups(options, before)
+    options.second_process = _wants_second_process(options, before)
+    if not options.groups and not options.second_process:
+        parser.error("no row that could be measured is of these operators, shapes and dtypes")
+    if options.picture:
+        require("matplotlib")
+    return options, before
+
+
+def _groups(options: argparse.Namespace, before: Results | None) -> Groups:
+    operators = [name for name in options.op if name != SECOND_PROCESS]
+    if options.op and not operators:
+        return []
+    if before:
+        stored = [(row.case.operator, row.case.shape, row.case.dtype) for row in before.rows]
+        planned = [group_of(*one) for one in dict.fromkeys(stored)]
+    elif options.workload == "articles":
+        planned = plan_articles()
+    else:
+        full = options.workload == "full"
+        return plan(operators, options.shape, options.dtype, full=full)
+    return [cases for cases in planned if _is_chosen(cases[0], operators, options)]
+
+
+def _is_chosen(case: Case, operators: Sequence[str], options: argparse.Namespace) -> bool:
+    return (
+        (not operators or case.operator in operators)
+        and (not options.shape or case.shape in options.shape)
+        and (not options.dtype or case.dtype in options.dtype)
     )
-    parser.add_argument("--shape", type=_shapes, default=[], help="such as 1024,32x64x56x56")
-    parser.add_argument("--dtype", type=_names("dtype", DTYPES), default=[], help=", ".join(DTYPES))
-    parser.add_argument(
-        "--peers", type=_names("peer", _PEERS), default=_PEERS, help=", ".join(_PEERS)
-    )
-    parser.add_argument("--rounds", type=_at_least(2), default=11, help="samples of each (11)")
-    parser.add_argument("--threads", type=_at_least(1), default=2, help="of every contender (2)")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs and the order (0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables")
-    return parser
 
 
-def _names(kind: str, known: Iterable[str]) -> Callable[[str], list[str]]:
-    known = list(known)
-
-    def parse(text: str) -> list[str]:
-        names = [name.strip() for name in text.split(",") if name.strip()]
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(
-                    f"unknown {kind} {name!r}; known: {', '.join(known)}"
-                )
-        return names
-
-    return parse
+def _wants_second_process(options: argparse.Namespace, before: Results | None) -> bool:
+    if options.op:
+        return SECOND_PROCESS in options.op
+    return before.startup is not None if before else options.workload != "articles"
 
 
-def _shapes(text: str) -> list[Shape]:
-    return [_shape(one.strip()) for one in text.split(",") if one.strip()]
+def _write(results: Results, options: argparse.Namespace) -> None:
+    """Before anything is printed: the numbers of minutes are on disk first."""
+    if options.json:
+        options.json.write_text(json.dumps(results.to_dict(), indent=1) + "\n")
+    if options.markdown:
+        options.markdown.write_text(markdown(results))
+    if options.picture:
+        draw(results, options.picture)
+    if options.readme:
+        write_section(results, options.readme)
 
 
-def _shape(text: str) -> Shape:
-    lengths = text.split("x")
-    if not all(length.isdecimal() and int(length) for length in lengths):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no shape; write positive lengths with x between them, as in 8192x4096"
-        )
-    return tuple(int(length) for length in lengths)
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.strip().isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, got {text}")
-        return int(text)
-
-    return parse
+def _print_moved(before: Results, now: Results, console: Any) -> None:
+    rows = compare_runs(before, now)
+    table = moved_table(rows)
+    if table.rows:
+        print_table(table, console)
+    console.print()
+    for line in [*differences(before, now), *summary(rows)]:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _console() -> Any:
@@ -176,7 +219,17 @@ def _console() -> Any:
     return console
 
 
-def _rich_progress(console: Any) -> Progress:
+def _progress(console: Any) -> Progress:
+    return _bar(console) if console.is_terminal else _lines
+
+
+def _lines(groups: Iterable[list[Case]], count: int) -> Iterable[list[Case]]:
+    for number, cases in enumerate(groups, 1):
+        print(f"{number}/{count} {cases[0]}", file=sys.stderr, flush=True)
+        yield cases
+
+
+def _bar(console: Any) -> Progress:
     def progress(groups: Iterable[list[Case]], count: int) -> Iterable[list[Case]]:
         bars = require("rich.progress")
         columns = (
@@ -184,6 +237,7 @@ def _rich_progress(console: Any) -> Progress:
             bars.BarColumn(),
             bars.MofNCompleteColumn(),
             bars.TimeElapsedColumn(),
+            bars.TimeRemainingColumn(),
         )
         with bars.Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("starting", total=count)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fastgrad.bench.extras import require
 from fastgrad.runtime.tiling import last_level_cache
 
+#: Share of the processors in use by others above which times say little.
+BUSY = 0.1
+
 
 def describe_machine() -> dict[str, Any]:
-    """Processor, cores, caches, memory, and what else moves a measurement.
+    """Processor, cores, caches, memory, commit and date, and what else moves a measurement.
 
     To be called before the run: `busy` is the share of the processors that others use.
     """
@@ -27,6 +32,8 @@ def describe_machine() -> dict[str, Any]:
         "huge_pages": _first_line("/sys/kernel/mm/transparent_hugepage/enabled"),
         "system": platform.platform(),
         "python": platform.python_version(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
     }
 
 
@@ -40,3 +47,26 @@ def _processor() -> str:
 def _first_line(path: str) -> str | None:
     file = Path(path)
     return file.read_text().strip() if file.exists() else None
+
+
+def _commit() -> str | None:
+    """Of the source tree that is measured; None where it is no repository of its own."""
+    tree = Path(__file__).parents[2]
+    if not (tree / ".git").exists():
+        return None
+    command = [
+        "git",
+        "--no-optional-locks",
+        "-C",
+        str(tree),
+        "describe",
+        "--always",
+        "--dirty",
+        "--exclude",
+        "*",
+    ]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return found.stdout.strip() or None

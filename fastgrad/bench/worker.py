@@ -18,8 +18,12 @@ import numpy as np
 from fastgrad.bench.accuracy import accuracy
 from fastgrad.bench.contenders.protocol import Backend, Prepared, Readiness, Unsupported
 from fastgrad.bench.inputs import input_arrays
+from fastgrad.bench.memory import peak_bytes
 from fastgrad.bench.timing import choose_repetitions, seconds_per_call, wait_until_idle
 from fastgrad.bench.workloads import Case
+
+# Arrays of more bytes are made for each group, and once: in ten processes they need gigabytes, and time.
+_LARGE = 64 << 20
 
 
 class Worker:
@@ -37,6 +41,17 @@ class Worker:
             self._prepared[case] = self._make(case)
         return self._prepared[case][1]
 
+    def peak_bytes(self, case: Case) -> int | None:
+        """Bytes of a call of `case` above what is there before; None if they cannot be seen."""
+        prepared, _ = self._prepared[case]
+        if prepared.peak_bytes:
+            return prepared.peak_bytes()
+        if getattr(self._backend, "POOLS_MEMORY", False):
+            return None  # a pool that keeps what it has would pass for a call that needs nothing
+        if prepared.restore:
+            prepared.restore()
+        return peak_bytes(prepared.call)
+
     def sample(self, case: Case) -> float:
         """Seconds of a call of `case`, over one sample."""
         prepared, ready = self._prepared[case]
@@ -48,6 +63,27 @@ class Worker:
         """Free everything else that was prepared."""
         self._prepared = {one: made for one, made in self._prepared.items() if one == case}
         gc.collect()
+
+    def move(self, case: Case) -> None:
+        """Prepare `case` once more, in other memory, unless that takes long.
+
+        Where arrays lie, in huge pages or not, may change a time by a quarter from one run to the
+        next, and not at all within one.
+        """
+        if case.array_bytes > _LARGE:
+            return
+        copies = {name: array.copy() for name, array in self._input_arrays(case).items()}
+        prepared, answer = self._prepared[case]
+        self._prepared[case] = self._backend.prepare(case, copies), answer
+        del prepared  # not before the new ones were made: its memory would be theirs
+
+    def drop_large_inputs(self) -> None:
+        """Free the input arrays of which most libraries have made copies by now."""
+        self._inputs = {
+            names: (case, arrays)
+            for names, (case, arrays) in self._inputs.items()
+            if case.array_bytes <= _LARGE
+        }
 
     def _make(self, case: Case) -> tuple[Prepared, Readiness]:
         if case.operator not in self._backend.OPERATORS:

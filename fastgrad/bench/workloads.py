@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import ml_dtypes
 import numpy as np
@@ -28,7 +28,24 @@ Shape = tuple[int, ...]
 CALL: Shape = (1024,)
 FEATURE_MAP: Shape = (32, 64, 56, 56)
 BEYOND_CACHE: Shape = (8192, 4096)
-SIZES: tuple[Shape, ...] = (CALL, (4096,), (1 << 16,), (1 << 18,), FEATURE_MAP, BEYOND_CACHE)
+IN_CACHE: Shape = (1 << 18,)
+SIZES: tuple[Shape, ...] = (CALL, (4096,), (1 << 16,), IN_CACHE, FEATURE_MAP, BEYOND_CACHE)
+
+#: Shapes of each dtype.
+Selection = Mapping[str, tuple[Shape, ...]]
+
+#: What a run without filters measures of an operator; `--workload full` takes `SIZES` of every dtype.
+#: Each of the `targets` finds rows here, and each dtype one in the cache and one beyond.
+REPRESENTATIVE: Selection = {
+    "float32": SIZES,
+    "bfloat16": ((4096,), IN_CACHE, FEATURE_MAP, BEYOND_CACHE),
+    "float16": ((4096,), IN_CACHE, FEATURE_MAP, BEYOND_CACHE),
+    "float64": (IN_CACHE, FEATURE_MAP),
+}
+
+#: The peers that every row is measured beside. The others differentiate the code of a user, and take
+#: seconds to compile a case or to run it: a run without filters measures them in a few rows.
+KERNELS = ("torch", "torch-thp")
 
 
 @dataclass(frozen=True)
@@ -43,17 +60,31 @@ class Workload:
         Arrays read or written if each is touched once: the bytes of the streaming bound.
     results : tuple of Reference
         What its results are, in float64.
-    modes, shapes, dtypes : tuple
-        What a run measures unless it is asked for something else.
+    modes : tuple of str
+        Those that are measured, interleaved.
+    selection : mapping
+        The shapes of each dtype that a run measures unless it is asked for something else.
+    beside_all : mapping
+        The shapes of each dtype at which a run without filters measures all peers, not only
+        `KERNELS`.
+    family : str
+        Its file in `benchmarks/`.
     """
 
     inputs: tuple[str, ...]
     arrays_moved: int
     results: tuple[Reference, ...]
     modes: tuple[str, ...] = ("out",)
-    shapes: tuple[Shape, ...] = SIZES
-    dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16")
+    selection: Selection = field(default_factory=lambda: REPRESENTATIVE)
+    beside_all: Selection = field(default_factory=lambda: {"float32": (FEATURE_MAP,)})
+    family: str = "activations"
 
+
+# Forward and backward together is what autodiff is for.
+_OF_BOTH: Selection = {
+    "float32": (IN_CACHE, FEATURE_MAP),
+    **dict.fromkeys(("bfloat16", "float16", "float64"), (FEATURE_MAP,)),
+}
 
 _SWISH, _SWISH_GRAD = Reference(fastgrad.swish), Reference(fastgrad.swish, "x")
 _GELU, _GELU_GRAD = Reference(fastgrad.gelu), Reference(fastgrad.gelu, "x")
@@ -70,8 +101,8 @@ WORKLOADS: dict[str, Workload] = {
         5,
         (_SWISH, _SWISH_GRAD),
         modes=("allocate",),
-        shapes=(FEATURE_MAP,),
-        dtypes=("float32", "float16"),
+        selection=_OF_BOTH,
+        beside_all=_OF_BOTH,
     ),
 }
 
@@ -106,6 +137,15 @@ class Case:
         return self.elements * DTYPES[self.dtype].itemsize
 
     @property
+    def samples(self) -> int:
+        """What throughput counts: the first axis, the batch; of a flat array that is its elements."""
+        return self.shape[0]
+
+    @property
+    def samples_are(self) -> str:
+        return "elements" if len(self.shape) == 1 else "samples"
+
+    @property
     def bytes_moved(self) -> int:
         return self.workload.arrays_moved * self.array_bytes
 
@@ -117,19 +157,43 @@ def stream_case(bytes_moved: int) -> Case:
 
 
 def plan(
-    operators: Sequence[str] = (), shapes: Sequence[Shape] = (), dtypes: Sequence[str] = ()
+    operators: Sequence[str] = (),
+    shapes: Sequence[Shape] = (),
+    dtypes: Sequence[str] = (),
+    *,
+    full: bool = False,
 ) -> list[list[Case]]:
     """The groups to measure; the cases of a group differ in mode alone and are interleaved.
 
     Parameters
     ----------
     operators, shapes, dtypes : sequence
-        Filters; an empty one takes what the table of workloads holds.
+        What to measure instead of what the table selects. One of `shapes` and `dtypes` alone goes
+        with all of the other.
+    full : bool
+        All sizes in all dtypes instead of the selection.
     """
-    groups = []
-    for operator in operators or WORKLOADS:
-        workload = WORKLOADS[operator]
-        for shape in shapes or workload.shapes:
-            for dtype in dtypes or workload.dtypes:
-                groups.append([Case(operator, shape, dtype, mode) for mode in workload.modes])
-    return groups
+    return [
+        group_of(operator, shape, dtype)
+        for operator in operators or WORKLOADS
+        for dtype, of_dtype in _selected(WORKLOADS[operator], shapes, dtypes, full).items()
+        for shape in of_dtype
+    ]
+
+
+def beside_all(case: Case) -> bool:
+    """Whether a run without filters measures all peers at `case`."""
+    return case.shape in case.workload.beside_all.get(case.dtype, ())
+
+
+def group_of(operator: str, shape: Shape, dtype: str) -> list[Case]:
+    """One case a mode of the operator."""
+    return [Case(operator, shape, dtype, mode) for mode in WORKLOADS[operator].modes]
+
+
+def _selected(
+    workload: Workload, shapes: Sequence[Shape], dtypes: Sequence[str], full: bool
+) -> Selection:
+    if not (shapes or dtypes or full):
+        return workload.selection
+    return {dtype: tuple(shapes or SIZES) for dtype in dtypes or DTYPES}

@@ -11,6 +11,7 @@ import pytest
 
 from fastgrad.bench import compare
 from fastgrad.bench.accuracy import Accuracy, accuracy
+from fastgrad.bench.arguments import names_of_peers
 from fastgrad.bench.contenders import CONTENDERS, Contender
 from fastgrad.bench.contenders.protocol import bind
 from fastgrad.bench.inputs import PERIOD, input_arrays, values
@@ -19,7 +20,8 @@ from fastgrad.bench.report import markdown
 from fastgrad.bench.results import Results, Row
 from fastgrad.bench.spread import Spread, ratio, spread
 from fastgrad.bench.targets import judge
-from fastgrad.bench.workloads import DTYPES, WORKLOADS, Case, plan, stream_case
+from fastgrad.bench.workloads import DTYPES, SIZES, WORKLOADS, Case, plan, stream_case
+from simulated_runs import SimulatedMachine, simulated_run
 
 TINY = Case("swish_grad", (1024,), "float32", "out")
 
@@ -105,6 +107,12 @@ class TestArguments:
             (["--shape", "0x3"], "'0x3' is no shape"),
             (["--rounds", "1"], "at least 2, got 1"),
             (["--threads", "none"], "at least 1, got none"),
+            (["--max-rounds", "0"], "at least 2, got 0"),
+            (["--precision", "0"], "a percentage between 0 and 100, got 0"),
+            (["--workload", "papers"], "invalid choice: 'papers' (choose from"),
+            (["--json", "nowhere/run.json"], "there is no folder nowhere"),
+            (["--readme", "Makefile"], "Makefile lacks the lines '<!-- compare: begin"),
+            (["--workload", "articles", "--op", "gelu"], "no row that could be measured is of"),
         ],
     )
     def test_an_unknown_value_names_the_known_ones(self, capsys, arguments, message):
@@ -113,14 +121,30 @@ class TestArguments:
         assert stopped.value.code == 2
         assert message in " ".join(capsys.readouterr().err.split())
 
-    def test_a_plan_without_filters_is_the_table(self):
+    def test_a_plan_without_filters_is_the_selection(self):
         cases = [case for group in plan() for case in group]
         assert {case.operator for case in cases} == set(WORKLOADS)
         assert Case("swish_grad", (8192, 4096), "float16", "in-place") in cases
+        assert {case.dtype for case in cases if case.operator == "gelu"} == set(DTYPES)
+        assert len(set(cases)) == len(cases)
+
+    def test_the_full_one_is_every_size_in_every_dtype(self):
+        groups = plan(full=True)
+        assert len(groups) == len(WORKLOADS) * len(SIZES) * len(DTYPES)
+        elements = [group[0].elements for group in groups]
+        assert min(elements) == 1024
+        assert max(elements) * 4 > 64 << 20  # beyond any cache
 
     def test_filters_replace_what_the_table_says(self):
         (group,) = plan(["gelu"], [(3, 5)], ["float64"])
         assert group == [Case("gelu", (3, 5), "float64", "out")]
+
+    def test_a_filter_goes_with_all_of_what_is_not_filtered(self):
+        assert [group[0].dtype for group in plan(["gelu"], [(3, 5)])] == list(DTYPES)
+        assert [group[0].shape for group in plan(["gelu"], [], ["float64"])] == list(SIZES)
+
+    def test_no_peer_at_all(self):
+        assert names_of_peers("none") == []
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +154,8 @@ def run(tmp_path_factory):
     status = compare.main(
         [
             *("--op", "swish_grad,swish_forward_backward", "--shape", "1024"),
-            *("--dtype", "float32", "--peers", "torch,composed", "--rounds", "2"),
+            *("--dtype", "float32", "--peers", "torch,composed"),
+            *("--rounds", "2", "--max-rounds", "2"),
             *("--json", str(folder / "run.json"), "--markdown", str(folder / "run.md")),
         ]
     )
@@ -153,8 +178,10 @@ class TestRun:
             peers = {"torch", "composed"} if "backward" in row["case"]["operator"] else {"torch"}
             everyone = peers | {"fastgrad"}
             assert set(row["ratios"]) == peers
-            for field in ("milliseconds", "bound_multiple", "accuracy", "code", "samples"):
+            spreads = ("milliseconds", "throughput", "bound_multiple")
+            for field in (*spreads, "accuracy", "code", "samples", "peak_bytes"):
                 assert set(row[field]) == everyone, field
+            assert row["samples_are"] == "elements"
             assert all(len(taken) == 2 for taken in row["samples"].values())
             assert {len(taken) for taken in row["stream_samples"].values()} == {2}
             assert row["in_cache"]
@@ -173,16 +200,33 @@ class TestRun:
 
     def test_what_a_run_was_made_of(self, run):
         stored, _ = run
-        assert stored["settings"] == {"rounds": 2, "threads": 2, "seed": 0}
+        assert stored["settings"] == {
+            "workload": "default",
+            "thinned": False,
+            "rounds": 2,
+            "max_rounds": 2,
+            "precision": 2.0,
+            "threads": 2,
+            "seed": 0,
+            "peers": ["torch", "composed"],
+        }
         assert set(stored["versions"]) == {"fastgrad", "torch", "composed"}
-        assert stored["machine"]["processor"]
+        for name in ("processor", "date", "commit", "python"):
+            assert name in stored["machine"]
         assert stored["missing"] == {}
 
     def test_the_report_shows_the_composed_code(self, run):
         _, text = run
         assert "x * torch.sigmoid(beta * x)" in text
         assert "## Numbers to reach" in text
-        assert "| swish_grad | 1024 | float32 | in-place |" in text
+        assert "## swish_grad\n" in text
+        assert "| 1024 | float32 | in-place |" in text
+
+    def test_throughput_is_that_of_the_time(self, run):
+        for row in run[0]["rows"]:
+            for name, spread_ in row["throughput"].items():
+                seconds = row["milliseconds"][name]["median"] / 1e3
+                assert spread_["median"] == pytest.approx(1024 / seconds, rel=1e-6)
 
 
 class TestFailures:
@@ -245,6 +289,12 @@ class TestTargets:
     def test_what_a_run_left_out(self):
         assert {one.state for one in judge(_results([]))} == {"not measured"}
 
+    def test_a_run_without_filters_measures_all_of_them(self, monkeypatch):
+        machine = SimulatedMachine({"torch": 1.2, "torch-thp": 1.1, "composed": 4.0})
+        results = simulated_run(monkeypatch, machine, plan(), thinned=True, rounds=2, max_rounds=2)
+        unseen = [one.target.text for one in judge(results) if one.state == "not measured"]
+        assert unseen == ["second process: seconds to the first result"]
+
 
 def _exact(case: Case) -> np.ndarray:
     """The reference of `case` in float64, written here once more."""
@@ -264,11 +314,13 @@ def _row(ratios: dict[str, float]) -> Row:
         case=Case("swish_grad", (1 << 18,), "float32", "out"),
         in_cache=True,
         milliseconds={},
+        throughput={},
         bound_multiple={},
         ratios={name: Spread(value, value, value) for name, value in ratios.items()},
         in_place_gain=None,
         accuracy={"fastgrad": Accuracy(1.0, 1e-7, 0.9)},
         bytes_kept={},
+        peak_bytes={},
         code={},
         failures={},
         repetitions={},

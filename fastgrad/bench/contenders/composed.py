@@ -5,12 +5,10 @@ Each entry is the code that papers and tutorials show; the report prints it.
 
 from __future__ import annotations
 
-import inspect
-
 import numpy as np
 import torch
 
-from fastgrad.bench.contenders.protocol import Prepared
+from fastgrad.bench.contenders.protocol import Prepared, source
 from fastgrad.bench.contenders.tensors import prepare_forward_backward, start
 from fastgrad.bench.workloads import Case
 
@@ -30,7 +28,6 @@ OPERATORS = frozenset(_FORWARD_BACKWARD)
 def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
     function = _FORWARD_BACKWARD[case.operator]
     code = (
-        f"{inspect.getsource(function).rstrip()}\n\n"
-        f"y = {function.__name__}(x)\n(dx,) = torch.autograd.grad(y, x, dy)"
+        f"{source(function)}\n\ny = {function.__name__}(x)\n(dx,) = torch.autograd.grad(y, x, dy)"
     )
     return prepare_forward_backward(function, inputs, code)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import gc
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import fastgrad
+from fastgrad.bench.contenders.arrays import bytes_kept
 from fastgrad.bench.contenders.protocol import Prepared, bind, call_text
 from fastgrad.bench.references import add
 from fastgrad.bench.workloads import Case
@@ -77,24 +76,9 @@ def _prepare_forward_backward(name: str, inputs: dict[str, np.ndarray]) -> Prepa
         (dx,) = pullback(dy)
         return y, dx
 
+    def pullback_of(x: np.ndarray) -> Any:
+        _, pullback = fastgrad.vjp(operator, x)
+        return pullback
+
     code = f"y, pullback = fastgrad.vjp(fastgrad.{name}, x)\n(dx,) = pullback(dy)"
-    return Prepared(
-        forward_backward, tuple, code, bytes_kept=functools.partial(_bytes_kept, operator, x)
-    )
-
-
-def _bytes_kept(operator: fastgrad.Operator, x: np.ndarray) -> int:
-    """Bytes of the arrays that live on in the pullback alone, whatever it is made of."""
-    fastgrad.vjp(operator, x)
-    tracemalloc.start()
-    try:
-        operand = x.copy()
-        y, pullback = fastgrad.vjp(operator, operand)
-        del y, operand
-        gc.collect()
-        of_arrays = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
-        kept = tracemalloc.take_snapshot().filter_traces([of_arrays])
-        del pullback
-    finally:
-        tracemalloc.stop()
-    return sum(trace.size for trace in kept.traces)
+    return Prepared(forward_backward, tuple, code, bytes_kept=lambda: bytes_kept(pullback_of, x))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +17,10 @@ from fastgrad.bench.workloads import Case
 
 class Unsupported(Exception):
     """A contender has nothing to measure in a case; not a failure."""
+
+
+class CannotStart(RuntimeError):
+    """A contender's library is missing, or cannot work here; the text says what to do."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,9 @@ class Prepared:
         Undoes what `call` did to its inputs, untimed, before the next call.
     bytes_kept : callable, optional
         Counts the bytes kept between forward and backward.
+    peak_bytes : callable, optional
+        Counts the bytes of a call, results included, where a library keeps what it frees: the
+        system does not see them again.
     """
 
     call: Callable[[], Any]
@@ -40,6 +49,7 @@ class Prepared:
     code: str
     restore: Callable[[], None] | None = None
     bytes_kept: Callable[[], int] | None = None
+    peak_bytes: Callable[[], int] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,28 @@ class Backend(Protocol):
 
     def prepare(self, case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
         """Bind `inputs` to the call that `case` asks for."""
+
+
+def library(module: str) -> Any:
+    """Import a module of a library that not everyone has.
+
+    Raises
+    ------
+    CannotStart
+        If the library is not installed, with the command that installs it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise  # it is there, and lacks something itself
+        raise CannotStart(f"{error.name} is not installed: make peers") from None
+
+
+def refuse_in_place(case: Case) -> None:
+    """Leave `case` out if it asks for a result over an input, which a library does not have."""
+    if case.mode == "in-place":
+        raise Unsupported("its results are new arrays")
 
 
 def bind(
@@ -103,3 +135,8 @@ def call_text(
     if mode != "allocate":
         arguments.append(f"{out_keyword}={inputs[0] if mode == 'in-place' else 'out'}")
     return f"{name}({', '.join(arguments)})"
+
+
+def source(*functions: Callable[..., Any]) -> str:
+    """The text of `functions`, for `Prepared.code`: what is printed is what is run."""
+    return "\n\n".join(inspect.getsource(function).strip() for function in functions)

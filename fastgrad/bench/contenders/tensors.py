@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import ml_dtypes
 import numpy as np
@@ -31,6 +31,10 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
+def to_arrays(tensors: Iterable[torch.Tensor]) -> tuple[np.ndarray, ...]:
+    return tuple(to_array(tensor) for tensor in tensors)
+
+
 def prepare_forward_backward(
     function: Callable[[torch.Tensor], torch.Tensor], inputs: dict[str, np.ndarray], code: str
 ) -> Prepared:
@@ -44,7 +48,7 @@ def prepare_forward_backward(
 
     return Prepared(
         forward_backward,
-        lambda results: tuple(to_array(result) for result in results),
+        to_arrays,
         code,
         bytes_kept=lambda: _bytes_saved(lambda: function(x)),
     )
