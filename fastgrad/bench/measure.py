@@ -96,9 +96,8 @@ class Group:
         return [self._row(case) for case in self._cases]
 
     def _prepare(self) -> None:
-        self._tell_all(
-            "keep_only", self._stream
-        )  # room; the stream is often that of the last group
+        # This makes room; the stream is often that of the last group.
+        self._tell_all("keep_only", self._stream)
         # The stream first: its inputs are others than those that the cases share.
         for case in [self._stream, *self._cases]:
             for name in self._names:

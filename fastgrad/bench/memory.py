@@ -18,7 +18,7 @@ _CLEAR = Path("/proc/self/clear_refs")
 _RESET_HIGH_WATER_MARK = "5"
 
 _MORE_CALLS = 2
-_LARGE = 16 << 20
+_LARGE = 64 << 20
 
 
 def peak_bytes(call: Callable[[], Any]) -> int | None:

@@ -204,7 +204,7 @@ def _error_table(results: Results) -> Table:
         for (operator, dtype), group in groups.items()
     ]
     columns = ["operator", "dtype", *results.versions]
-    return Table("Largest error: ULP (absolute)", columns, rows, labels=2)
+    return Table("Largest error: ULP (absolute)", columns, rows, labels=2).with_values()
 
 
 def worst_error(rows: Sequence[Row], contender: str) -> str:
@@ -228,7 +228,7 @@ def _memory_table(results: Results) -> Table:
     ]
     columns = ["operator", "shape", "dtype", "mode", *results.versions]
     title = "Memory of a call, MB: peak (kept between forward and backward)"
-    return Table(title, columns, rows, labels=4)
+    return Table(title, columns, rows, labels=4).with_values()
 
 
 def _memory_text(row: Row, contender: str) -> str:
