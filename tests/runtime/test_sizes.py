@@ -34,20 +34,23 @@ _PIECE = 64 << 20
 
 @pytest.fixture
 def repeating():
-    """Makes contiguous arrays of `size` elements that are all the same 64 MiB, over and over."""
+    """Makes contiguous arrays of `size` elements that are the same `piece` of memory, over and over.
+
+    What is written into one must repeat as often: threads write in any order.
+    """
     places = []
 
-    def make(size: int, dtype) -> np.ndarray:
-        length = -(-size * np.dtype(dtype).itemsize // _PIECE) * _PIECE
+    def make(size: int, dtype, piece: int = _PIECE) -> np.ndarray:
+        length = -(-size * np.dtype(dtype).itemsize // piece) * piece
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         start = _libc.mmap(None, length, _PROT_NONE, flags, -1, 0)
         assert start != ctypes.c_void_p(-1).value, os.strerror(ctypes.get_errno())
         places.append((start, length))
         file = os.memfd_create("repeating")
-        os.ftruncate(file, _PIECE)
+        os.ftruncate(file, piece)
         access = mmap.PROT_READ | mmap.PROT_WRITE
-        for offset in range(0, length, _PIECE):
-            at = _libc.mmap(start + offset, _PIECE, access, mmap.MAP_SHARED | _MAP_FIXED, file, 0)
+        for offset in range(0, length, piece):
+            at = _libc.mmap(start + offset, piece, access, mmap.MAP_SHARED | _MAP_FIXED, file, 0)
             assert at == start + offset
         os.close(file)
         buffer = (ctypes.c_char * length).from_address(start)
@@ -73,7 +76,9 @@ def test_B16_contiguous(repeating, size):
 def test_B16_rows_of_stride_0(repeating):
     row = np.random.default_rng(0).normal(0, 3, COLUMNS).astype(np.float16)
     x = np.lib.stride_tricks.as_strided(row, (ROWS, COLUMNS), (0, 2))
-    out = repeating(ROWS * COLUMNS, np.float16).reshape(ROWS, COLUMNS)
+    rows_of_whole_pages = 1000 * row.nbytes
+    assert rows_of_whole_pages % mmap.PAGESIZE == 0
+    out = repeating(x.size, np.float16, rows_of_whole_pages).reshape(ROWS, COLUMNS)
     assert out.strides[0] * (ROWS - 1) + out.strides[1] * (COLUMNS - 1) == 2 * 2_949_119_999
     fastgrad.gelu(x, out=out)
     assert same_bits(out[-1], fastgrad.gelu(row))
