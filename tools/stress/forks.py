@@ -184,7 +184,8 @@ def _check_pool(works: list[Work], expected: list[int]) -> None:
             got = pool.map_async(_in_pool, range(len(works)), chunksize=1).get(PATIENCE)
         except multiprocessing.TimeoutError:
             for child in multiprocessing.active_children():
-                os.kill(child.pid or 0, signal.SIGUSR1)
+                if child.pid is not None:  # 0 would be everybody
+                    os.kill(child.pid, signal.SIGUSR1)
             time.sleep(1)
             raise Fault("a pool of forked processes hangs") from None
     if got != expected:
