@@ -32,6 +32,7 @@ def tiles(lo, hi, size, block_size, store, shape, layouts, {arguments}):
 
     Returns False, having written nothing, if it was to check for overlap and found one.
     \"\"\"
+{borrow}
     if store == CHECKED and ({overlap}):
         return False
     # Streamed tiles start where a cache line of the first result does.
@@ -59,6 +60,7 @@ def source(fields: Fields) -> str:
         arguments=fields.arguments,
         body_arguments=fields.body_arguments,
         first=fields.results[0][0],
+        borrow=fields.borrow(4),
         overlap=fields.overlap(),
         buffers=fields.buffers(4),
         tiles_in=fields.tiles_in(8),

@@ -37,6 +37,7 @@ CHUNK = {chunk}
 @kernel("int64, int64, int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
 def tiles(lo, hi, size, block_size, store, unit, inner, shape, layouts, {arguments}):
     \"\"\"Walk units `lo` to `hi`, tile by tile, and sum each of their chunks.\"\"\"
+{borrow}
 {buffers}
 {chunks}
     for own in range(lo, hi):
@@ -64,6 +65,7 @@ def source(fields: Fields) -> str:
         types=fields.types,
         arguments=fields.arguments,
         body_arguments=fields.body_arguments,
+        borrow=fields.borrow(4),
         buffers=fields.buffers(4),
         tiles_in=fields.tiles_in(16),
         tiles_out=fields.tiles_out(16),

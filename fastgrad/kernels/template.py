@@ -37,7 +37,18 @@ _TAKEN = frozenset(
     (
         *("i", "f", "m", "np", "vu", "lo", "hi", "size", "block_size", "store", "unit", "inner"),
         *("shape", "layouts", "shift", "tile", "start", "stop", "own", "chunk", "chunk_stop"),
-        *("unit_stop", "body", "tiles", "lane", "kernel", "read", "write", "window", "tile_of"),
+        *(
+            "unit_stop",
+            "body",
+            "tiles",
+            "lane",
+            "kernel",
+            "read",
+            "write",
+            "window",
+            "borrowed",
+            "tile_of",
+        ),
         *("in_part", "scatter", "stream_out", "store_fence", "add_to_channels"),
     )
 )
@@ -72,6 +83,10 @@ class Fields:
     numbers: tuple[Field, ...]
 
     @property
+    def _arrays(self) -> tuple[Field, ...]:
+        return (*self.operands, *self.results, *self.sums)
+
+    @property
     def types(self) -> str:
         """The signature's tail."""
         arrays = [f"{kind}[::1]" for _, kind in (*self.operands, *self.results)]
@@ -81,19 +96,23 @@ class Fields:
     @property
     def arguments(self) -> str:
         """The arguments' names."""
-        fields = (*self.operands, *self.results, *self.sums, *self.numbers)
-        return ", ".join(name for name, _ in fields)
+        return ", ".join(name for name, _ in (*self._arrays, *self.numbers))
 
     @property
     def body_arguments(self) -> str:
         """What the body is called with for one tile."""
-        tiles = [f"{name}_t" for name, _ in (*self.operands, *self.results, *self.sums)]
+        tiles = [f"{name}_t" for name, _ in self._arrays]
         return ", ".join([*tiles, *(name for name, _ in self.numbers)])
 
     def overlap(self) -> str:
         """Whether the first result overlaps an operand in part."""
         result = self.results[0][0]
         return " or ".join(f"in_part({result}, {name}, size)" for name, _ in self.operands)
+
+    def borrow(self, indent: int) -> str:
+        """Give up the ownership of all arrays, which the caller keeps alive."""
+        arrays = ("shape", "layouts", *(name for name, _ in self._arrays))
+        return "".join(f"{'':{indent}}{name} = borrowed({name})\n" for name in arrays)
 
     def buffers(self, indent: int) -> str:
         """Allocate UB: a tile for each operand that is gathered and each result that is staged."""

@@ -78,7 +78,7 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "exp_neg_square": lambda z: (-2.0 * z * m.exp_neg_square(z),),
     "reciprocal": lambda z: (-m.reciprocal(z) * m.reciprocal(z),),
     "sqrt": lambda z: (m.rsqrt(z) * 0.5,),
-    "rsqrt": lambda z: (m.rsqrt(z) / z * -0.5,),
+    "rsqrt": lambda z: (m.rsqrt(z) * -0.5 / z,),
     "floor": lambda z: (None,),
     **dict.fromkeys(COMPARISONS, lambda a, b: (None, None)),
 }

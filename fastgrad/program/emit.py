@@ -27,7 +27,7 @@ from fastgrad.vector_unit import maths as vu
 {casts}from fastgrad.vector_unit.constants import LINE
 from fastgrad.vector_unit.data_copy import in_part, scatter, store_fence, stream_out, tile_of
 from fastgrad.vector_unit.lanes import lane
-from fastgrad.vector_unit.memory import read, window, write
+from fastgrad.vector_unit.memory import borrowed, read, window, write
 from fastgrad.vector_unit.reductions import add_to_channels
 
 f = np.{compute}

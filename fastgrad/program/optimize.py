@@ -130,6 +130,14 @@ def _reciprocal(a: Node) -> Node:
     return build("div", const(1.0), a) if _is_one_plus_exp(a) else make("reciprocal", a)
 
 
+def _normal_pdf(z: Node) -> Node:
+    """The slope of `_one_plus` of an erf: the rounding of √2·z would be magnified by 2z²."""
+    if z.op == "mul" and z.args[1].op == "const" and abs(z.args[1].value) == math.sqrt(2):
+        density = build("exp_neg_square", z.args[0])
+        return build("mul", density, const(1 / math.sqrt(2 * math.pi)))
+    return make("normal_pdf", z)
+
+
 def _is_one_plus_exp(node: Node) -> bool:
     return node.op == "add" and _is(node.args[1], 1.0) and node.args[0].op == "exp"
 
@@ -141,6 +149,7 @@ _RULES: dict[str, Callable[..., Node | None]] = {
     "div": _div,
     "log": _log,
     "log1p": _log1p,
+    "normal_pdf": _normal_pdf,
     "reciprocal": _reciprocal,
 }
 

@@ -9,7 +9,16 @@ from numba.extending import intrinsic
 
 from .constants import LINE
 
-__all__ = ["load_at", "read", "store_at", "store_line", "swap_bytes", "window", "write"]
+__all__ = [
+    "borrowed",
+    "load_at",
+    "read",
+    "store_at",
+    "store_line",
+    "swap_bytes",
+    "window",
+    "write",
+]
 
 
 def _address(context, builder, element, address):
@@ -81,6 +90,23 @@ def window(typing_context, array, start, size):
         return view._getvalue()
 
     return result(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def borrowed(typing_context, array):
+    """`array` without a share in its ownership, for a kernel whose caller keeps it alive.
+
+    Whatever is then made of it counts no references. Counting is an atomic instruction, and that waits
+    until all non-temporal stores before it have left: with it a streaming kernel takes 1.3 times as long.
+    """
+
+    def generate(context, builder, signature, arguments):
+        view = cgutils.create_struct_proxy(array)(context, builder, arguments[0])
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        view.parent = cgutils.get_null_value(view.parent.type)
+        return view._getvalue()
+
+    return array(array), generate
 
 
 @intrinsic

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
 import fastgrad
 from fastgrad import maths as m
 from processes import COMPUTE, run_python
+from rounding import error_in_ulp
 
 
 @fastgrad.elementwise
@@ -23,6 +25,33 @@ def test_a_large_exponential_between_small_operands(dtype, small, exponent):
     a, c = np.full(3, small, dtype), np.full(3, exponent, dtype)
     expected = a * (a * np.exp(c))
     assert abs(product(a, a, c) / expected - 1).max() < 1e-5
+
+
+@fastgrad.elementwise
+def one_plus_erf(z):
+    return 1 + m.erf(z)
+
+
+@pytest.mark.parametrize(("dtype", "z"), [(np.float32, 9.2), (np.float64, 26.0)])
+def test_slope_of_one_plus_erf_keeps_its_tail(dtype, z):
+    """Operators: 42 and 930 ULP, as the rounding of √2·z was magnified."""
+    z = np.array([z, -z], dtype)
+    slope = one_plus_erf.grad(np.ones_like(z), z)[0]
+    with mpmath.workdps(50):
+        exact = float(2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-(mpmath.mpf(float(z[0])) ** 2)))
+    assert (error_in_ulp(slope, np.full(2, exact), dtype) <= 4).all()
+
+
+@fastgrad.elementwise
+def inverse_root(x):
+    return x**-0.5
+
+
+def test_slope_of_an_inverse_root_overflows_no_sooner_than_it_must():
+    """Operators: -inf, as the half came after the division."""
+    x = np.full(3, 1.38335e-26, np.float32)
+    exact = -0.5 * x.astype(np.float64) ** -1.5
+    assert (error_in_ulp(inverse_root.grad(np.ones_like(x), x)[0], exact, np.float32) <= 4).all()
 
 
 def test_infinite_gradients_of_both_signs_sum_to_nan_without_a_warning():

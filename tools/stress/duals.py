@@ -152,17 +152,12 @@ def _floor(z: Dual) -> Dual:
 # --- Functions -------------------------------------------------------------------------------------
 
 
-def _smooth(
-    function: Callable, slope: Callable, ulp: float = 1.0, more: Callable = np.zeros_like
-) -> Callable[[Dual], Dual]:
-    """A function with its derivative, which the kernel computes with `ulp` times a function's error.
-
-    And with `more(z)` ULP, where it computes another function of a rounded argument.
-    """
+def _smooth(function: Callable, slope: Callable, ulp: float = 1.0) -> Callable[[Dual], Dual]:
+    """A function with its derivative, which the kernel computes with `ulp` times a function's error."""
 
     def call(z: Dual) -> Dual:
         bound = z.ball.compute.function
-        partial = z.ball.map(slope, ulp * bound + more(z.ball.value)) if z.slopes else None
+        partial = z.ball.map(slope, ulp * bound) if z.slopes else None
         return _ruled(z.ball.map(function, bound), (z, partial))
 
     return call
@@ -223,8 +218,7 @@ def _normal_cdf(z: Array) -> Array:
 #: What takes the place of `fastgrad.maths`.
 MATHS = SimpleNamespace(
     abs=_abs,
-    # 1 + erf(z) is 2 normal_cdf(sqrt(2) z) in fastgrad, whose slope magnifies that product's rounding.
-    erf=_smooth(_erf, _erf_slope, more=lambda z: 3 * z * z),
+    erf=_smooth(_erf, _erf_slope),
     erfc=_smooth(_erfc, lambda z: -_erf_slope(z)),
     exp=_smooth(np.exp, np.exp),
     exp2=_smooth(np.exp2, lambda z: np.exp2(z) * np.log(z.dtype.type(2)), 1.5),
