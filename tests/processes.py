@@ -7,9 +7,28 @@ import signal
 import subprocess
 import sys
 
+#: `fork`, for programs. Python 3.12 warns of every fork beside threads, such as those of NumPy's BLAS.
+FORK = """
+import os, warnings
+warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+
+def fork(work):
+    '''A child that exits 0 if `work` returns something true.'''
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = 0 if work() else 2
+        finally:
+            os._exit(code)
+    return pid
+"""
+
 #: What most programs begin with: data, and `compute`, whose bytes must be the same everywhere.
-COMPUTE = """
-import os, sys
+COMPUTE = (
+    FORK
+    + """
+import sys
 import numpy as np
 import fastgrad
 
@@ -32,18 +51,8 @@ def check(pids, seconds=30):
             assert time.monotonic() < end, f"child {pid} hangs"
             time.sleep(0.005)
         assert os.waitstatus_to_exitcode(status) == 0, f"child {pid} ended with {status}"
-
-def fork(work):
-    '''A child that exits 0 if `work` returns something true.'''
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            code = 0 if work() else 2
-        finally:
-            os._exit(code)
-    return pid
 """
+)
 
 
 def run_python(code: str, *, seconds: float = 100, **environment: str) -> str:

@@ -52,6 +52,7 @@ class Tally(NamedTuple):
     normal: Worst = Worst()
     subnormal: Worst = Worst()
 
+    # A sum, where a tuple's would be the two one after the other.
     def __add__(self, other: Tally) -> Tally:  # type: ignore[override]
         return Tally(
             self.numbers + other.numbers,

@@ -67,10 +67,12 @@ def _add_rows(group: Any) -> None:
         "hour), or the articles' tables",
     )
     group.add_argument(
-        "--op", type=_names("operator", operators), default=[], help=", ".join(operators)
+        "--op", type=names_of("operator", operators), default=[], help=", ".join(operators)
     )
-    group.add_argument("--shape", type=_shapes, default=[], help="such as 1024,32x64x56x56")
-    group.add_argument("--dtype", type=_names("dtype", DTYPES), default=[], help=", ".join(DTYPES))
+    group.add_argument("--shape", type=shapes, default=[], help="such as 1024,32x64x56x56")
+    group.add_argument(
+        "--dtype", type=names_of("dtype", DTYPES), default=[], help=", ".join(DTYPES)
+    )
     group.add_argument(
         "--peers", type=names_of_peers, help=f"none, or of {', '.join(PEERS)}; all by default"
     )
@@ -87,19 +89,19 @@ def _add_sampling(group: Any) -> None:
         default = DEFAULTS[name.replace("-", "_")]
         group.add_argument(f"--{name}", type=kind, metavar=metavar, help=f"{text} ({default})")
 
-    add("rounds", _at_least(2), "samples of each contender")
-    add("max-rounds", _at_least(2), "with those added while a ratio is not known well enough")
+    add("rounds", at_least(2), "samples of each contender")
+    add("max-rounds", at_least(2), "with those added while a ratio is not known well enough")
     add("precision", _percentage, "half the 95 %% interval of a ratio's median", "PERCENT")
-    add("threads", _at_least(1), "of every contender")
+    add("threads", at_least(1), "of every contender")
     add("seed", int, "of the inputs and the order")
 
 
 def names_of_peers(text: str) -> list[str]:
     """The peers of a list with commas; none for `none`."""
-    return [] if text.strip() == "none" else _names("peer", PEERS)(text)
+    return [] if text.strip() == "none" else names_of("peer", PEERS)(text)
 
 
-def _names(kind: str, known: Iterable[str]) -> Callable[[str], list[str]]:
+def names_of(kind: str, known: Iterable[str]) -> Callable[[str], list[str]]:
     known = list(known)
 
     def parse(text: str) -> list[str]:
@@ -114,7 +116,7 @@ def _names(kind: str, known: Iterable[str]) -> Callable[[str], list[str]]:
     return parse
 
 
-def _shapes(text: str) -> list[Shape]:
+def shapes(text: str) -> list[Shape]:
     return [_shape(one.strip()) for one in text.split(",") if one.strip()]
 
 
@@ -127,7 +129,7 @@ def _shape(text: str) -> Shape:
     return tuple(int(length) for length in lengths)
 
 
-def _at_least(least: int) -> Callable[[str], int]:
+def at_least(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not text.strip().isdecimal() or int(text) < least:
             raise argparse.ArgumentTypeError(f"must be an integer of at least {least}, got {text}")

@@ -82,15 +82,17 @@ class ElementwiseWalk:
     """
 
     def __init__(self, module: ModuleType, arrays: int, nanoseconds: float):
-        self._tiles = module.tiles
+        #: The kernel.
+        self.tiles = module.tiles
         self._nanoseconds = nanoseconds
         #: Up to this many elements `small` serves.
         self.serial_elements = int(threads.SERIAL_WORK / nanoseconds)
-        self._dense = layout.dense(arrays)
+        #: The layout of arrays that are all dense.
+        self.dense = layout.dense(arrays)
 
     def prepare(self) -> None:
         """Compile or load all that a call needs."""
-        launch.prepare(self._tiles)
+        launch.prepare(self.tiles)
 
     def small(
         self,
@@ -105,9 +107,7 @@ class ElementwiseWalk:
         find out, which knows the addresses; it then returns False and has written nothing.
         """
         count = -(-size // block_size)
-        return self._tiles.entry(
-            0, count, size, block_size, CHECKED, *self._dense, *arrays, *numbers
-        )
+        return self.tiles.entry(0, count, size, block_size, CHECKED, *self.dense, *arrays, *numbers)
 
     def __call__(
         self,
@@ -140,10 +140,10 @@ class ElementwiseWalk:
             Of the sums of a `ReducingWalk`.
         """
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
-        shape, rows = where or self._dense
+        shape, rows = where or self.dense
         count = -(-(size + LINE) // block_size)  # shifted tiles begin earlier, by less than a line
         arguments = (size, block_size, store, shape, rows, *arrays, *numbers)
-        launch.run(self._tiles, threads.cores_for(size * self._nanoseconds), count, arguments)
+        launch.run(self.tiles, threads.cores_for(size * self._nanoseconds), count, arguments)
         return []
 
 

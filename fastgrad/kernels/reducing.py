@@ -98,13 +98,15 @@ class ReducingWalk:
     """
 
     def __init__(self, module: ModuleType, arrays: int, nanoseconds: float):
-        self._tiles = module.tiles
+        #: The kernel.
+        self.tiles = module.tiles
         self._nanoseconds = nanoseconds
-        self._dense = layout.dense(arrays)
+        #: The layout of arrays that are all dense.
+        self.dense = layout.dense(arrays)
 
     def prepare(self) -> None:
         """Compile or load all that a call needs."""
-        launch.prepare(self._tiles)
+        launch.prepare(self.tiles)
 
     def __call__(
         self,
@@ -132,9 +134,9 @@ class ReducingWalk:
         count = -(-size // unit)
         partials = [np.zeros((count, own)) for own in widths]
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
-        shape, rows = where or self._dense
+        shape, rows = where or self.dense
         arguments = (size, block_size, store, unit, inner, shape, rows)
         cores = min(threads.cores_for(size * self._nanoseconds), count)
-        launch.run(self._tiles, cores, count, (*arguments, *arrays, *partials, *numbers))
+        launch.run(self.tiles, cores, count, (*arguments, *arrays, *partials, *numbers))
         with np.errstate(invalid="ignore", over="ignore"):
             return [partial.sum(axis=0) for partial in partials]

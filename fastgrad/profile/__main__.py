@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import fastgrad
-from fastgrad.bench.arguments import _at_least, _names, _shapes
+from fastgrad.bench.arguments import at_least, names_of, shapes
 from fastgrad.bench.extras import require
 from fastgrad.bench.machine import describe_machine
 from fastgrad.bench.tables import Table, rich_table, shape_text, short
@@ -64,16 +64,16 @@ def _parser() -> argparse.ArgumentParser:
     known = known_operators()
     parser.add_argument("command", choices=_COMMANDS)
     parser.add_argument(
-        "--op", type=_names("operator", known), default=["swish_grad"], help=", ".join(known)
+        "--op", type=names_of("operator", known), default=["swish_grad"], help=", ".join(known)
     )
     parser.add_argument(
-        "--shape", type=_shapes, default=[FEATURE_MAP], help=f"such as {_written(FEATURE_MAP)}"
+        "--shape", type=shapes, default=[FEATURE_MAP], help=f"such as {_written(FEATURE_MAP)}"
     )
     parser.add_argument(
-        "--dtype", type=_names("dtype", DTYPES), default=["float32"], help=", ".join(DTYPES)
+        "--dtype", type=names_of("dtype", DTYPES), default=["float32"], help=", ".join(DTYPES)
     )
-    parser.add_argument("--rounds", type=_at_least(2), default=11, help="samples of each time (11)")
-    parser.add_argument("--threads", type=_at_least(1), help="all that this process may use")
+    parser.add_argument("--rounds", type=at_least(2), default=11, help="samples of each time (11)")
+    parser.add_argument("--threads", type=at_least(1), help="all that this process may use")
     return parser
 
 

@@ -77,10 +77,10 @@ def assembly_of(program: Program, precision: Precision) -> tuple[str, str]:
     """
     from llvmlite import binding
 
-    from fastgrad.runtime.compiler import _able_to_compile
+    from fastgrad.runtime.compiler import able_to_compile
 
-    kernel = compiled(program, precision)._tiles
-    with _able_to_compile():
+    kernel = compiled(program, precision).tiles
+    with able_to_compile():
         kernel.dispatcher.compile(kernel.signature)
     return kernel.dispatcher.inspect_asm(kernel.signature), binding.get_process_triple()
 

@@ -6,7 +6,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from fastgrad.runtime.native import _call_kernel
+from fastgrad.runtime.native import call_kernel
 
 __all__ = ["call_walk"]
 
@@ -19,6 +19,6 @@ def call_walk(typing_context, walk, lo, hi, arguments):
         walk, lo, hi, packed = values
         own_types = (types.int64, types.int64, *arguments)
         own_values = (lo, hi, *cgutils.unpack_tuple(builder, packed))
-        return _call_kernel(context, builder, walk, own_types, own_values)
+        return call_kernel(context, builder, walk, own_types, own_values)
 
     return types.boolean(types.int64, types.int64, types.int64, arguments), generate

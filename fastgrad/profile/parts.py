@@ -93,6 +93,7 @@ def _traced(tiles: Kernel) -> Kernel:
 @functools.cache
 def _traced_of(types: str) -> Kernel:
     count = len(types.replace(":, :", "::").split(","))  # array types hold commas: int64[:, ::1]
+    # NumPy types both as None where a dtype has no fields; this one has.
     offsets = {name: ROW.fields[name][1] for name in ROW.names}  # type: ignore[union-attr, index]
     source = _SOURCE.format(
         **offsets,
@@ -108,4 +109,5 @@ def _digest_of(module: str) -> str:
     """Of its text: the cache's own names depend on the library below alone."""
     spec = find_spec(module)
     assert spec is not None and spec.loader is not None
+    # Loaders that cannot read a source have no such method; those of files and zip archives do.
     return digest(spec.loader.get_source(module) or "")  # type: ignore[attr-defined]

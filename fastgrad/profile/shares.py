@@ -129,7 +129,7 @@ def measure(subject: Subject, rounds: int, progress: Progress = lambda rounds: r
 
 def _program_of(launch: Launch, subject: Subject) -> Program | None:
     for program in subject.programs:
-        if compiled(program, subject.precision)._tiles is launch.tiles:
+        if compiled(program, subject.precision).tiles is launch.tiles:
             return program
     return None
 

@@ -26,7 +26,7 @@ from . import cache
 from .locks import once
 from .modules import GENERATED
 
-__all__ = ["Kernel", "jit", "kernel"]
+__all__ = ["Kernel", "able_to_compile", "jit", "kernel"]
 
 # No fast-math: NaN and infinities are results like any other here. The one function that may
 # reassociate (`reduce_sum`) asks for it by itself.
@@ -91,7 +91,7 @@ class Kernel:
             return None
 
     def _compile(self) -> CompileResult:
-        with _able_to_compile():
+        with able_to_compile():
             _keep_lines_at_hand(self.dispatcher.py_func.__code__.co_filename)
             self.dispatcher.compile(self.signature)
         result = self.dispatcher.overloads[self.signature]
@@ -108,7 +108,7 @@ def kernel(signature: str) -> Callable[[Callable], Kernel]:
 
 
 @contextlib.contextmanager
-def _able_to_compile() -> Iterator[None]:
+def able_to_compile() -> Iterator[None]:
     """Two conditions under which Numba compiles nothing, put aside for the time being.
 
     NUMBA_DISABLE_JIT is for the user's own functions, and cuts down Numba's own. A working directory

@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "add",
+    "call_kernel",
     "call_task",
     "call_team",
     "call_word",
@@ -162,7 +163,7 @@ def _main(context, module):
     main.linkage = "internal"
     builder = ir.IRBuilder(main.append_basic_block())
     address = builder.ptrtoint(main.args[0], _WORD)
-    _call_kernel(context, builder, builder.load(_at(builder, address)), (types.int64,), (address,))
+    call_kernel(context, builder, builder.load(_at(builder, address)), (types.int64,), (address,))
     builder.ret(cgutils.get_null_value(_BYTES))
     return main
 
@@ -227,7 +228,7 @@ def share(typing_context, run, pool, cores, tiles, count, arguments):
             builder.store(value, cgutils.gep_inbounds(builder, job, 0, index))
         task = builder.ptrtoint(_task(context, builder.module, job_type, tuple(arguments)), _WORD)
         address = builder.ptrtoint(job, _WORD)
-        _call_kernel(context, builder, run, (types.int64,) * 4, (pool, task, address, cores))
+        call_kernel(context, builder, run, (types.int64,) * 4, (pool, task, address, cores))
         return builder.load_atomic(cgutils.gep_inbounds(builder, job, 0, _FAILED), _ORDER, 8)
 
     return types.int64(*(types.int64,) * 5, arguments), generate
@@ -250,13 +251,13 @@ def _task(context, module, job_type, own_types):
     with builder.if_then(builder.icmp_unsigned("<", lo, hi)):
         own = (lo, hi, *cgutils.unpack_tuple(builder, builder.load(field(_ARGUMENTS))))
         types_ = (types.int64, types.int64, *own_types)
-        failed = _call_kernel(context, builder, builder.load(field(_TILES)), types_, own)
+        failed = call_kernel(context, builder, builder.load(field(_TILES)), types_, own)
         builder.atomic_rmw("add", field(_FAILED), builder.zext(failed, _WORD), _ORDER)
     builder.ret_void()
     return task
 
 
-def _call_kernel(context, builder, address, own_types, own_values):
+def call_kernel(context, builder, address, own_types, own_values):
     """Call a kernel by address; returns whether it raised an exception."""
     convention = context.call_conv
     function_type = convention.get_function_type(types.boolean, own_types)

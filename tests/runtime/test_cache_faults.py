@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import pytest
 
 import fastgrad
-from processes import run_python
+from processes import FORK, run_python
 
 PACKAGE = Path(fastgrad.__file__).parent
 
@@ -361,7 +361,6 @@ import os, random, warnings
 from concurrent.futures import ThreadPoolExecutor
 from fastgrad.runtime import cache
 
-warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: NumPy's BLAS has threads
 
 def contents(number):
     return bytes([number]) * (500 + number)
@@ -395,8 +394,10 @@ assert not [name for name in os.listdir(cache.folder()) if name.endswith(".part"
     run_python(code, FASTGRAD_CACHE_DIR=str(tmp_path), FASTGRAD_CACHE_LIMIT="5000")
 
 
-RACE = """
-import os, random, select, signal, sys, time, warnings
+RACE = (
+    FORK
+    + """
+import random, select, signal, sys, time
 import numpy as np
 import fastgrad
 from fastgrad.runtime import cache, compiler
@@ -405,7 +406,6 @@ from fastgrad.runtime.modules import load_module
 
 ROUNDS, PROCESSES, DEADLINE = 20, 8, 120
 draw = random.Random(65)
-warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: NumPy's BLAS has threads
 
 SOURCE = '''
 from fastgrad.runtime.compiler import kernel
@@ -440,16 +440,6 @@ typical = {
     whole: seconds(lambda type: fastgrad.silu(np.ones(9, type)).any(), "float32"),
     small: seconds(lambda type: small(type, 4.0), "float64"),
 }
-
-def fork(work):
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            code = 0 if work() else 2
-        finally:
-            os._exit(code)
-    return pid
 
 def later(delay, work):
     time.sleep(delay)
@@ -532,6 +522,7 @@ def race(number):
 killed_early = sum(race(number) for number in range(ROUNDS))
 assert killed_early >= ROUNDS // 2, killed_early
 """
+)
 
 
 def test_B65_eight_processes_race_on_an_empty_cache(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from layers import LAYERS, under
 from processes import COMPUTE, run_python
 
 #: Ways to make a child, each after the parent has launched kernels in parallel.
@@ -110,7 +111,7 @@ check([pid])
 
 @pytest.mark.parametrize("way", WAYS)
 def test_B60_child_computes(way):
-    run_python("import warnings; warnings.simplefilter('ignore')\n" + COMPUTE + WAYS[way])
+    run_python(COMPUTE + WAYS[way])
 
 
 def test_B60_spawned_pool(tmp_path):
@@ -128,7 +129,7 @@ if __name__ == "__main__":
     run_python(f"import runpy; runpy.run_path({str(program)!r}, run_name='__main__')")
 
 
-@pytest.mark.parametrize("layer", ["default", "omp", "workqueue"])
+@pytest.mark.parametrize("layer", LAYERS)
 def test_B60_beside_the_users_own_parallel_kernel(layer):
     """Numba kills a child that launches on its own OpenMP layer. Ours does not."""
     code = """
@@ -143,7 +144,7 @@ expected, total = compute(), own(x)
 assert compute() == expected and abs(own(x) - total) <= 1
 check([fork(lambda: compute() == expected) for _ in range(2)])
 """
-    run_python(COMPUTE + code, NUMBA_THREADING_LAYER=layer)
+    run_python(COMPUTE + code, **under(layer))
 
 
 def test_child_is_parallel_again():
@@ -174,7 +175,7 @@ def fork_and_check(team):
     return True
 check([fork(child)])
 """
-    run_python("import warnings; warnings.simplefilter('ignore')\n" + COMPUTE + code)
+    run_python(COMPUTE + code)
 
 
 def test_fork_while_another_thread_compiles(tmp_path):
@@ -201,6 +202,6 @@ check(pids, 60)
 assert len(pids) > 2 and not failures, failures
 """
     run_python(
-        "import warnings; warnings.simplefilter('ignore')\n" + COMPUTE + code,
+        COMPUTE + code,
         FASTGRAD_CACHE_DIR=str(tmp_path),
     )

@@ -8,7 +8,7 @@ import pytest
 
 import fastgrad
 from fastgrad import maths as m
-from processes import COMPUTE, run_python
+from processes import COMPUTE, FORK, run_python
 from rounding import error_in_ulp
 
 
@@ -85,7 +85,7 @@ if pid == 0:
 os.waitpid(pid, 0)
 thread.join()
 """
-    run_python("import warnings; warnings.simplefilter('ignore')\n" + code, seconds=10)
+    run_python(FORK + code, seconds=10)
 
 
 def test_a_pipe_in_the_place_of_a_source_while_it_is_compiled(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import fastgrad
 from checking import same_bits, settings
+from layers import LAYERS, under
 from processes import COMPUTE, run_python
 
 CROWD = """
@@ -41,10 +42,10 @@ users.start()
 """
 
 
-@pytest.mark.parametrize("layer", ["default", "omp", "workqueue"])
+@pytest.mark.parametrize("layer", LAYERS)
 def test_B61_eight_threads_200_calls(layer):
     """Beside a thread with a parallel kernel of the user's own, under each of Numba's layers."""
-    run_python(COMPUTE + OWN_KERNEL + CROWD + "users.join()", NUMBA_THREADING_LAYER=layer)
+    run_python(COMPUTE + OWN_KERNEL + CROWD + "users.join()", **under(layer))
 
 
 def test_B61_on_pytorchs_team():

@@ -64,6 +64,7 @@ class Process:
 
     def __init__(self, seed: int, place: Path, scratch: str, life: float = np.inf):
         elsewhere = {"TMPDIR": scratch, "HOME": scratch, "XDG_CACHE_HOME": ""}
+        # `_end` closes them.
         self._files = [tempfile.TemporaryFile("w+") for _ in range(2)]  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tools.stress.cache_faults", str(seed)],

@@ -91,6 +91,7 @@ class Dual:
     def __ge__(self, other: Any) -> Dual:
         return Dual(compared(self.ball, self.dual(other).ball, np.greater_equal))
 
+    # As NumPy's: elementwise, not the bool that object's have.
     def __ne__(self, other: Any) -> Dual:  # type: ignore[override]
         return Dual(compared(self.ball, self.dual(other).ball, np.not_equal))
 

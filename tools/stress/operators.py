@@ -76,6 +76,7 @@ def _settings(threads: int, block_size: int, cache: int) -> Iterator[None]:
     known = tiling.last_level_cache
     fastgrad.set_num_threads(threads)
     fastgrad.set_block_size(block_size)
+    # A function that remembers its result, to mypy of another type.
     tiling.last_level_cache = lambda: cache  # type: ignore[assignment]
     try:
         yield
@@ -111,8 +112,9 @@ class Call:
             else float(rng.choice([1.0, -0.7, 1.702, rng.normal()]))
             for name in program.parameters
         }
-        settings = tuple(int(rng.choice(own)) for own in (THREADS, BLOCKS, CACHES))
-        call = cls(program, kernel, dtype, arrays, parameters, axis, [], settings)  # type: ignore[arg-type]
+        threads, block_size, cache = (int(rng.choice(own)) for own in (THREADS, BLOCKS, CACHES))
+        settings = (threads, block_size, cache)
+        call = cls(program, kernel, dtype, arrays, parameters, axis, [], settings)
         call.outs = call._random_outs(rng, shape)
         return call
 
