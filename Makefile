@@ -148,6 +148,6 @@ stress: $(VENV)/.installed-dev ## Random operators, threads, forks, cache faults
 	@$(RUN) -m tools.stress $(if $(SEED),--seed '$(SEED)') $(if $(MINUTES),--minutes '$(MINUTES)') $(ARGS)
 
 .PHONY: clean
-clean: ## Remove .venv, caches and what the commands wrote
-	rm -rf $(VENV) .cache .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo.png
+clean: ## Remove .venv, caches and what the commands wrote, but no saved benchmarks
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

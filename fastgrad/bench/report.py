@@ -51,6 +51,8 @@ _NOTES = (
     "Memory: the high-water mark of the process's resident set (VmHWM) in one call, results "
     "included, over what was there before it. Calls that take less than 1 MB with everyone are in "
     "the JSON alone. Beside the articles' claims: fastgrad's bytes over the peer's.",
+    "compiled and autograd time a gradient over a forward that ran before, untimed, and kept for it what "
+    "it wanted; the others start from the inputs. The peak of jax is what XLA planned for the call.",
     "Every contender runs in a process of its own with the same number of threads and the default "
     "waiting policy of its OpenMP; the next one starts when its threads are asleep.",
 )

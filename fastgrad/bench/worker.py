@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from fastgrad.bench.accuracy import accuracy
-from fastgrad.bench.contenders.protocol import Backend, Prepared, Readiness, Unsupported
+from fastgrad.bench.contenders.protocol import (
+    Backend,
+    CannotStart,
+    Prepared,
+    Readiness,
+    Unsupported,
+)
 from fastgrad.bench.inputs import input_arrays
 from fastgrad.bench.memory import peak_bytes
 from fastgrad.bench.timing import choose_repetitions, seconds_per_call, wait_until_idle
@@ -136,7 +142,8 @@ def _answer(worker: Worker, method: str, arguments: tuple[Any, ...]) -> tuple[st
 
 
 def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    """What a reader is told; only advice needs no type."""
+    return str(error) if isinstance(error, CannotStart) else f"{type(error).__name__}: {error}"
 
 
 def main() -> None:

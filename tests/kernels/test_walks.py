@@ -161,5 +161,5 @@ def test_index_beyond_32_bits():
     block, size = 2048, rows * columns
     assert size == 2_949_120_000
     stub = np.zeros(1, np.float16)
-    kernel._tiles.entry(size // block - 18, size // block, size, block, 0, *where, stub, stub)
+    kernel.tiles.entry(size // block - 18, size // block, size, block, 0, *where, stub, stub)
     assert same_bits(target, fastgrad.silu(row))
