@@ -31,6 +31,10 @@ DEFAULTS: dict[str, Any] = {
     "peers": PEERS,
 }
 
+#: Where operators, shapes, dtypes or peers are chosen there is time for more. On a noisy machine it takes so
+#: many for two runs to agree within 5 %, and for a change of 10 % to show.
+MAX_ROUNDS_OF_A_SELECTION = 200
+
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """For all options; those of `DEFAULTS` are None where they are not given (see `settle`)."""

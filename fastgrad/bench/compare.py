@@ -144,6 +144,8 @@ def _options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Results | 
     except NoStoredRun as reason:
         parser.error(str(reason))
     filtered = bool(options.op or options.shape or options.dtype or options.peers is not None)
+    if filtered and not before and options.max_rounds is None:
+        options.max_rounds = arguments.MAX_ROUNDS_OF_A_SELECTION
     arguments.settle(options, before.settings if before else {})
     options.thinned = (
         before.settings["thinned"] if before else options.workload == "default" and not filtered

@@ -154,25 +154,34 @@ def _articles(results: Results) -> list[str]:
 
 
 def _behind(results: Results) -> Iterator[str]:
-    """Every row whose median is below 1, those of one operator, dtype and peer on one line."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Of each operator, dtype and peer the rows whose median is below 1: how many, and the worst."""
+    rows_of: dict[tuple[str, str, str], list[Row]] = {}
     for row in results.rows:
-        for peer, ratio in row.ratios.items():
-            if ratio.median < 1:
-                where = f"{short(ratio.median)} at {shape_text(row.case.shape)}"
-                mode = "" if row.case.mode == "out" else f" {row.case.mode}"
-                unsure = " (its quartiles reach 1)" if ratio.high >= 1 else ""
-                key = (row.case.operator, row.case.dtype, peer)
-                found.setdefault(key, []).append(f"{where}{mode}{unsure}")
-    if not any(row.ratios for row in results.rows):
+        for peer in row.ratios:
+            rows_of.setdefault((row.case.operator, row.case.dtype, peer), []).append(row)
+    found = False
+    for (operator, dtype, peer), rows in rows_of.items():
+        behind = [row for row in rows if row.ratios[peer].median < 1]
+        if behind:
+            found = True
+            yield f"- {operator}, {dtype}, against {peer}: {_how_far(behind, len(rows), peer)}"
+    if not rows_of:
         yield "Nothing was compared."
     elif not found:
         yield "Nowhere in this run."
-    for (operator, dtype, peer), rows in found.items():
-        yield f"- {operator}, {dtype}, against {peer}: {', '.join(rows)}"
     failed = sorted({name for row in results.rows for name in row.failures})
     if failed:
         yield f"- failed in some rows, which are left out above: {', '.join(failed)}"
+
+
+def _how_far(behind: Sequence[Row], measured: int, peer: str) -> str:
+    """The number of rows behind, the worst of them, and how many of them the noise may explain."""
+    worst = min(behind, key=lambda row: row.ratios[peer].median)
+    mode = "" if worst.case.mode == "out" else f" {worst.case.mode}"
+    least = f"{short(worst.ratios[peer].median)} at {shape_text(worst.case.shape)}{mode}"
+    unsure = sum(row.ratios[peer].high >= 1 for row in behind)
+    noise = f", in {unsure} of them within the quartiles" if unsure else ""
+    return f"{len(behind)} of {measured} rows, the worst {least}{noise}"
 
 
 if __name__ == "__main__":

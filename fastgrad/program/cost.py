@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..vector_unit.precision import Precision
 from .program import Program
 
-__all__ = ["FACTORS", "FUNCTIONS", "nanoseconds"]
+__all__ = ["FACTORS", "FUNCTIONS", "instruction_cost", "move_cost", "nanoseconds"]
 
 #: Instructions that cost more than an addition, in float32 (16-bit operands too) and float64.
 FUNCTIONS = {
@@ -54,13 +54,20 @@ _MOVE = (0.04, 0.08)
 
 def nanoseconds(program: Program, precision: Precision) -> float:
     """The estimate for one element."""
-    which = int(precision.name == "float64")
-    moves = (len(program.arrays) + len(program.results)) * _MOVE[which]
-    return moves + sum(_cost(node.op)[which] for node in program.lowered.instructions)
+    moves = (len(program.arrays) + len(program.results)) * move_cost(precision)
+    instructions = program.lowered.instructions
+    return moves + sum(instruction_cost(node.op, precision) for node in instructions)
 
 
-def _cost(op: str) -> tuple[float, float]:
+def move_cost(precision: Precision) -> float:
+    """Of a read or a write of one element."""
+    return _MOVE[int(precision.compute == "float64")]
+
+
+def instruction_cost(op: str, precision: Precision) -> float:
+    """Of one element."""
     scaled, _, factor = op.partition("_")
+    costs = FUNCTIONS.get(op, _SIMPLE)
     if scaled in ("scaled", "scaled2") and factor in FACTORS:
-        return FACTORS[factor]
-    return FUNCTIONS.get(op, _SIMPLE)
+        costs = FACTORS[factor]
+    return costs[int(precision.compute == "float64")]

@@ -80,6 +80,7 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "sqrt": lambda z: (m.rsqrt(z) * 0.5,),
     "rsqrt": lambda z: (m.rsqrt(z) * -0.5 / z,),
     "floor": lambda z: (None,),
+    "rounded": lambda z: (_number(1.0),),
     **dict.fromkeys(COMPARISONS, lambda a, b: (None, None)),
 }
 

@@ -9,11 +9,24 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 
-__all__ = ["COMPARISONS", "Node", "const", "make", "operand", "walk"]
+__all__ = [
+    "COMPARISONS",
+    "REDUCTIONS",
+    "ROW_LENGTH",
+    "Node",
+    "const",
+    "make",
+    "operand",
+    "rebuild",
+    "walk",
+]
 
 
 #: Instructions whose values are conditions, not numbers.
 COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+
+#: Instructions that make one number of all lanes of a row.
+REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_mean_square", "reduce_variance")
 
 
 class Node:
@@ -30,7 +43,8 @@ class Node:
     value : float
         The constant's value.
     is_array : bool
-        Whether it has a value a lane; else it is one number for the whole launch.
+        Whether it has a value a lane; else it is one number for the whole launch, or for a row where
+        a reduction is below it.
     """
 
     __slots__ = ("__weakref__", "args", "is_array", "name", "op", "value")
@@ -71,7 +85,11 @@ def const(value: float) -> Node:
 
 def make(op: str, *args: Node) -> Node:
     """The node of instruction `op` over `args`, as it is: nothing is simplified here."""
-    return _intern(op, args, is_array=any(arg.is_array for arg in args))
+    return _intern(op, args, is_array=op not in REDUCTIONS and any(arg.is_array for arg in args))
+
+
+#: The number of lanes of a row.
+ROW_LENGTH = operand("row_length", False)
 
 
 def walk(*roots: Node) -> Iterator[Node]:

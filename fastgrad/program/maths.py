@@ -32,6 +32,7 @@ __all__ = [
     "log",
     "log1p",
     "maximum",
+    "mean",
     "minimum",
     "normal_cdf",
     "normal_pdf",
@@ -39,8 +40,10 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sqrt",
+    "sum",
     "tanh",
     "tanhshrink",
+    "variance",
     "where",
 ]  # fmt: skip
 
@@ -228,3 +231,8 @@ floor = _function("floor", "The largest whole number not above z")
 minimum = _function("minimum", "The smaller of a and b", 2)
 maximum = _function("maximum", "The larger of a and b", 2)
 where = _function("where", "a where the condition holds, else b", 3)
+
+rounded = _function("rounded", "z, rounded to the dtype of the operator's arrays")
+sum = _function("reduce_sum", "The sum of z over a row")
+mean = _function("reduce_mean", "The mean of z over a row")
+variance = _function("reduce_variance", "The mean of (z - mean(z))**2 over a row")

@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .expression import Node, const, make, rebuild, walk
+from .expression import REDUCTIONS, ROW_LENGTH, Node, const, make, rebuild, walk
 from .numpy_unit import EVALUATE
 
-__all__ = ["build", "negated", "reuse_products"]
+__all__ = ["build", "negated", "reuse_products", "split_factors"]
 
 
 def build(op: str, *args: Node) -> Node:
     """The simplest node that means `op(*args)`."""
+    if op in REDUCTIONS:
+        return _reduction(op, args[0])
     if all(arg.op == "const" for arg in args):
         return const(EVALUATE[op](*(arg.value for arg in args)))
     rule = _RULES.get(op)
@@ -48,6 +50,8 @@ def _mul(a: Node, b: Node) -> Node | None:
     a, b = _array_first(a, b)
     if _is(b, 1.0):
         return a
+    if _is(a, 1.0):
+        return b
     if b.op == "const" and a.op in ("mul", "div") and a.args[1].op == "const":
         k = a.args[1].value
         joined = k * b.value if a.op == "mul" else b.value / k if k else math.inf
@@ -142,6 +146,54 @@ def _is_one_plus_exp(node: Node) -> bool:
     return node.op == "add" and _is(node.args[1], 1.0) and node.args[0].op == "exp"
 
 
+def _rsqrt(a: Node) -> Node:
+    """1 over a standard deviation, or over a root of a mean square, is one value with its own slope."""
+    is_spread = a.op == "add" and a.args[0].op in ("reduce_variance", "reduce_mean_square")
+    if is_spread and not any(node.is_array or node.op in REDUCTIONS for node in walk(a.args[1])):
+        return make("rstd", *a.args)
+    return make("rsqrt", a)
+
+
+def _reduction(op: str, value: Node) -> Node:
+    """A reduction of lanes alone: what is the same in all of them is taken out."""
+    if op == "reduce_variance":
+        return make(op, value) if value.is_array else const(0.0)
+    if not value.is_array:
+        return build("mul", value, ROW_LENGTH) if op == "reduce_sum" else value
+    lanes, factor = split_factors(value)
+    if factor is not None:
+        return build("mul", build(op, lanes), factor)
+    if op == "reduce_mean" and value.op == "mul" and value.args[0] is value.args[1]:
+        return make("reduce_mean_square", value.args[0])
+    return make(op, value)
+
+
+def split_factors(value: Node) -> tuple[Node, Node | None]:
+    """A product as that of its lanes and that of its numbers; None where it has no numbers."""
+    if value.op == "mul":
+        lanes, factors = [], []
+        for arg in value.args:
+            if arg.is_array:
+                own, factor = split_factors(arg)
+                lanes.append(own)
+                factors += [] if factor is None else [factor]
+            else:
+                factors.append(arg)
+        if factors:
+            return _product_of(lanes), _product_of(factors)
+    if value.op == "div" and not value.args[1].is_array:
+        own, factor = split_factors(value.args[0])
+        return own, build("div", const(1.0) if factor is None else factor, value.args[1])
+    return value, None
+
+
+def _product_of(nodes: list[Node]) -> Node:
+    product = nodes[0]
+    for node in nodes[1:]:
+        product = build("mul", product, node)
+    return product
+
+
 _RULES: dict[str, Callable[..., Node | None]] = {
     "mul": _mul,
     "add": _add,
@@ -151,6 +203,7 @@ _RULES: dict[str, Callable[..., Node | None]] = {
     "log1p": _log1p,
     "normal_pdf": _normal_pdf,
     "reciprocal": _reciprocal,
+    "rsqrt": _rsqrt,
 }
 
 

@@ -15,7 +15,7 @@ _ASCEND = {
     "sqrt": "Sqrt", "rsqrt": "Rsqrt", "abs": "Abs", "floor": "Floor", "minimum": "Min",
     "maximum": "Max", "less": "Compare", "less_equal": "Compare", "greater": "Compare",
     "greater_equal": "Compare", "equal": "Compare", "not_equal": "Compare", "where": "Select",
-    "softplus": "Softplus",
+    "softplus": "Softplus", "rounded": "Cast",
 }  # fmt: skip
 
 #: Vector-vector instructions that have a vector-scalar form, with an `s` at the end.

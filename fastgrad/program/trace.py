@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .derive import derivative
-from .expression import Node, const, operand
+from .expression import REDUCTIONS, Node, const, operand, walk
 from .maths import Traced, TraceError, _node, as_number
 from .optimize import build, reuse_products
 from .program import Program, Result
@@ -33,6 +33,8 @@ def trace_forward(
     """
     operands = tuple(operand(own_name, kind != "number") for own_name, kind in kinds.items())
     value = _run(function, operands, static)
+    if any(node.op in REDUCTIONS for node in walk(value)):
+        raise TraceError(f"{name} reduces over a row: make it with @fastgrad.rowwise")
     channels = frozenset(own_name for own_name, kind in kinds.items() if kind == "channel")
     result = "out" if "y" in kinds else "y"
     return Program(name, operands, (Result(result, reuse_products(value)[0]),), channels)

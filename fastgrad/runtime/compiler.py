@@ -31,6 +31,7 @@ __all__ = ["Kernel", "able_to_compile", "jit", "kernel"]
 # No fast-math: NaN and infinities are results like any other here. The one function that may
 # reassociate (`reduce_sum`) asks for it by itself.
 _OPTIONS = {"error_model": "numpy", "boundscheck": False, "nogil": True}
+_INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def jit(function: Callable, **options: Any) -> Any:
@@ -39,7 +40,9 @@ def jit(function: Callable, **options: Any) -> Any:
     Unlike it, this compiles with NUMBA_DISABLE_JIT=1 too: a user sets that to debug functions of their
     own, and lanes and tiles have no meaning as Python.
     """
-    return CPUDispatcher(function, targetoptions={"nopython": True, **_OPTIONS, **options})
+    return CPUDispatcher(
+        function, targetoptions={"nopython": True, **_OPTIONS, **_INNER, **options}
+    )
 
 
 class Kernel:
@@ -57,7 +60,7 @@ class Kernel:
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.signature_text = signature
         self.signature = numba.core.sigutils.normalize_signature(f"boolean({signature})")[0]
-        self.dispatcher = jit(function)
+        self.dispatcher = jit(function, no_cpython_wrapper=False)
         self.cache_name = f"{_content_name(function.__module__)}.{function.__name__}.bin"
 
     @once

@@ -8,12 +8,77 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+from numba.extending import intrinsic
 
 from ..runtime.compiler import jit
 from .lanes import lane, maximum
 from .memory import window
 
-__all__ = ["add_to_channels", "reduce_max", "reduce_sum"]
+__all__ = [
+    "accumulate",
+    "accumulate_product",
+    "add_to_channels",
+    "bounds",
+    "flush",
+    "merge_moments",
+    "reduce_max",
+    "reduce_sum",
+]
+
+
+@intrinsic
+def accumulate(typing_context, total, value):
+    """total + value, of a loop that may keep a partial total for each lane.
+
+    This addition alone may be reassociated, so the rest of the loop is as exact as any other.
+    """
+
+    def generate(context, builder, signature, arguments):
+        return builder.fadd(*arguments, flags=("reassoc",))
+
+    return (total(total, value), generate) if total == value else None
+
+
+@intrinsic
+def accumulate_product(typing_context, total, a, b):
+    """total + a·b as `accumulate`, rounded once where the processor can."""
+
+    def generate(context, builder, signature, arguments):
+        product = builder.fmul(*arguments[1:], flags=("contract",))
+        return builder.fadd(arguments[0], product, flags=("reassoc", "contract"))
+
+    return (total(total, a, b), generate) if total == a == b else None
+
+
+@lane
+def flush(totals, start, tile, begin, end):
+    """Add the lanes `begin` to `end` of a tile to float64 totals that lie from `start` on, and clear them."""
+    for i in range(begin, end):
+        totals[start + i] += np.float64(tile[i])
+        tile[i] = 0
+
+
+@lane
+def bounds(piece, block, parts, part, length):
+    """Where a piece of a row begins and ends: the row is cut into blocks, and each into `parts`."""
+    start = piece // parts * block
+    begin = start + piece % parts * part
+    return begin, min(begin + part, start + block, length)
+
+
+@lane
+def merge_moments(count, mean, squares, more, more_mean, more_squares):
+    """Mean and sum of squared distances from it, of `count` elements and `more` others together.
+
+    References
+    ----------
+    Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+    """
+    if count == 0:
+        return more_mean, more_squares
+    distance = more_mean - mean
+    share = np.float64(more) / np.float64(count + more)
+    return mean + distance * share, squares + more_squares + distance * distance * count * share
 
 
 # The one place that reassociates: lanes of partial sums need it. Never `nnan` or `ninf`.

@@ -1,0 +1,253 @@
+"""Operators over rows: the class of the library's own norms, and `rowwise` for a user's."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..program.row_program import FULL, RowProgram
+from ._row_call import RowCall
+from ._rows import RowKernels
+
+__all__ = ["RowOperator", "row_operator", "rowwise"]
+
+
+class RowOperator:
+    """An operator over rows: ``op(x, …, *, return_stats=False, out=None)``.
+
+    Parameters
+    ----------
+    name : str
+    kernels : RowKernels
+        Its programs.
+    bind : callable
+        From the arguments of a call to a `RowCall`; its signature and docstring are the operator's.
+    options : sequence of str
+        Which of ``"return_stats"`` and ``"out"`` a call has beside them.
+    """
+
+    def __init__(self, kernels: RowKernels, bind: Callable[..., RowCall], options: Sequence[str]):
+        functools.update_wrapper(self, bind)
+        self.__name__, self.__qualname__ = bind.__name__, bind.__qualname__
+        self.kernels, self._bind = kernels, bind
+        self._own = own = inspect.signature(bind)
+        keywords = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in (("return_stats", False), ("out", None))
+            if name in options
+        ]
+        self.__signature__ = own.replace(
+            parameters=[*own.parameters.values(), *keywords], return_annotation=Any
+        )
+
+    def __repr__(self) -> str:
+        return f"<fastgrad operator {self.__name__}{self.__signature__}>"
+
+    def __reduce__(self) -> str | tuple:
+        return _by_name, (self.__module__, self.__qualname__)
+
+    def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Any:
+        """The value: see the operator's own docstring."""
+        with_stats = keywords.pop("return_stats", False) if self.kernels.saved else False
+        call = self._bind(*args, **keywords)
+        values = call.forward(self.kernels, with_stats, out)
+        count = len(self.kernels.program().named(FULL))
+        results = (*values[:count], *map(call.as_stats, values[count:]))
+        return results if len(results) > 1 else results[0]
+
+    def grad(
+        self,
+        dy: Any,
+        /,
+        *args: Any,
+        wrt: str | Sequence[str] | None = None,
+        out: Any = None,
+        **keywords: Any,
+    ) -> tuple:
+        """Gradients: ``op.grad(dy, x, …, *, wrt=None, out=None)`` with the arguments of the call.
+
+        Parameters
+        ----------
+        dy : array_like, or tuple of array_like
+            The gradient of the result, or of each result.
+        *args, **keywords
+            As in the forward call; also what it returned as statistics, such as ``mean=`` and
+            ``rstd=``, to compute them no second time.
+        wrt : str or sequence of str, optional
+            The operands whose gradients are wanted; by default the arrays, the parameters of one element
+            a channel that are given, and the numbers of which it has a gradient.
+        out : ndarray or tuple of (ndarray or None), optional
+            For the gradients of the arrays among `wrt`, in their order.
+
+        Returns
+        -------
+        tuple
+            One gradient for each name in `wrt`: of the shape and dtype of an array or of a parameter, a
+            float for a number.
+        """
+        statistics = {name: keywords.pop(name, None) for name in self.kernels.saved}
+        call = self._bind(*args, **keywords)
+        wanted = self._wrt(wrt, args, keywords)
+        incoming = self._incoming(dy)
+        found = call.backward(self.kernels, incoming, wanted, statistics, out)
+        return tuple(found[name] for name in wanted)
+
+    def backward(self, function: Callable) -> Callable:
+        """Decorator: give the gradients by hand, as a function of ``dy`` and the operands.
+
+        It returns the gradient for each operand: of an array, and of a parameter of one element a
+        channel, before the sum over the rows, a value for every lane; what it gives for a number is
+        summed.
+        """
+        self.kernels.give_backward(function)
+        return function
+
+    @property
+    def program(self) -> RowProgram:
+        """The forward program, with all parameters."""
+        return self.kernels.program(self.kernels.channels)
+
+    def trace(self, wrt: str | Sequence[str] | None = None) -> RowProgram:
+        """The program of a kernel, with all parameters: forward, or the gradients of `wrt`."""
+        names = (wrt,) if isinstance(wrt, str) else wrt
+        return self.kernels.program(self.kernels.channels, names)
+
+    def _incoming(self, dy: Any) -> Mapping[str, Any]:
+        results = self.kernels.program().named(FULL)
+        given = dy if isinstance(dy, tuple) else (dy,)
+        if len(given) != len(results):
+            raise ValueError(
+                f"dy must hold a gradient for each of {len(results)} results of {self.__name__}, "
+                f"got {len(given)}"
+            )
+        names = ["dy", *(f"d{result.name}" for result in results[1:])]
+        return dict(zip(names, given, strict=True))
+
+    def arguments(self, *args: Any, **keywords: Any) -> dict[str, Any]:
+        """The arguments of a call by name."""
+        return dict(self._own.bind(*args, **keywords).arguments)
+
+    def given(self, *args: Any, **keywords: Any) -> tuple[str, ...]:
+        """The operands of a call: arrays, parameters a channel that are given, numbers."""
+        bound = self.arguments(*args, **keywords)
+        channels = [name for name in self.kernels.channels if bound.get(name) is not None]
+        return (*self.kernels.arrays, *channels, *self.kernels.numbers)
+
+    def _wrt(self, wrt: Any, args: tuple, keywords: Mapping[str, Any]) -> tuple[str, ...]:
+        known = self.given(*args, **keywords)
+        if wrt is None:
+            return known
+        names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        if not names or len(set(names)) < len(names) or not set(names) <= set(known):
+            raise ValueError(
+                f"wrt must name operands of {self.__name__} that are given, {known}, each once, "
+                f"got {wrt!r}"
+            )
+        return names
+
+
+def row_operator(kernels: RowKernels) -> Callable[[Callable[..., RowCall]], RowOperator]:
+    """Decorator: an operator of the function that binds its arguments to a `RowCall`."""
+    options = ("return_stats", "out") if kernels.saved else ("out",)
+    return lambda bind: RowOperator(kernels, bind, options)
+
+
+def rowwise(function: Callable) -> RowOperator:
+    """Make an operator over rows, with forward and backward kernels, of a function of some lines of maths.
+
+    Parameters
+    ----------
+    function : callable
+        As for `elementwise`, and with `maths.sum`, `maths.mean` and `maths.variance` over a row. Arguments
+        without a default are arrays of one shape and dtype; those with ``None`` as default are
+        parameters with one element for each lane of a row, and None in the function where a call leaves
+        them out; those with a number as default are numbers. It returns a value for every lane, or a
+        tuple of such.
+
+    Returns
+    -------
+    RowOperator
+        ``op(x, …, *, axes=1, out=None)`` over the last `axes` axes, and ``op.grad``. The gradient is derived,
+        or given with ``@op.backward``.
+
+    Raises
+    ------
+    TypeError
+        For an argument of any other kind.
+
+    Notes
+    -----
+    The walk makes as many passes over a row as its reductions follow on each other; a row stays in the
+    cache between them. 16-bit is computed in float32, float32 in float64, sums in float64.
+
+    Examples
+    --------
+    >>> @fastgrad.rowwise
+    ... def l2_normalize(x, scale=None, eps=1e-12):
+    ...     y = x * maths.rsqrt(maths.sum(x * x) + eps)
+    ...     return y if scale is None else y * scale
+    >>> y = l2_normalize(x)
+    >>> dx, dscale, deps = l2_normalize.grad(dy, x, scale)
+    """
+    arrays, channels, scalars = _kinds(function)
+    kernels = RowKernels(function, function.__name__, arrays, channels, scalars)
+
+    def bind(*args: Any, axes: int = 1, **keywords: Any) -> RowCall:
+        bound = signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        given = bound.arguments
+        call = RowCall(
+            {name: given[name] for name in arrays},
+            {name: given[name] for name in channels},
+            **{name: given[name] for name in scalars},
+        )
+        return call.by_rows(axes)
+
+    signature = inspect.signature(function)
+    functools.update_wrapper(bind, function)
+    axes = inspect.Parameter("axes", inspect.Parameter.KEYWORD_ONLY, default=1)
+    own = signature.replace(parameters=[*signature.parameters.values(), axes])
+    bind.__signature__ = own  # type: ignore[attr-defined]  # what inspect asks for first
+    return RowOperator(kernels, bind, ("out",))
+
+
+#: Arguments that every operator and its gradient have beside their operands.
+_RESERVED = ("dy", "out", "axes", "wrt", "return_stats")
+
+
+def _kinds(function: Callable) -> tuple[list[str], list[str], list[str]]:
+    """The arguments of a row operator's maths: arrays, parameters a channel, numbers."""
+    arrays, channels, scalars = [], [], []
+    for name, argument in inspect.signature(function).parameters.items():
+        if argument.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            raise TypeError(f"an operator's arguments have names: {argument}")
+        if name.startswith("_"):
+            raise TypeError(f"no operand may be called {name}: names with _ are the library's own")
+        if name in _RESERVED:
+            raise TypeError(f"no operand may be called {name}: every operator has that argument")
+        if argument.default is inspect.Parameter.empty:
+            arrays.append(name)
+        elif argument.default is None:
+            channels.append(name)
+        elif isinstance(argument.default, numbers.Real | np.number):
+            scalars.append(name)
+        else:
+            raise TypeError(
+                f"{name}={argument.default!r}: an array has no default, a parameter a lane None, "
+                f"a number a number"
+            )
+    if not arrays:
+        raise TypeError("an operator takes at least one array: an argument without a default")
+    return arrays, channels, scalars
+
+
+def _by_name(module: str, name: str) -> RowOperator:
+    """Operators are pickled by name, as functions are."""
+    import importlib
+
+    return getattr(importlib.import_module(module), name)

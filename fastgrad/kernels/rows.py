@@ -1,0 +1,471 @@
+"""The walk over rows: as many passes over a row as its reductions need, then the next row.
+
+A row is `length` lanes in logical order: the trailing axes of a layer norm, the channels and places of one
+group of a group norm. Passes: those of the program, each over the whole row, which stays in the cache
+between them. Buffers: one tile of `CHUNK` elements for each operand that is gathered and each result that is
+staged (with five, 2048 · 5 · 8 bytes = 80 KB), and the sums. Traffic: operands and results once where a row
+fits into the cache, else operands once a pass.
+
+Sums are taken over a chunk, over a piece of chunks, and over the pieces of a row, in this order: the bits of
+a row depend on its length and channels alone. Few long rows are split: every pass is a launch of its own over
+the pieces of all rows, whose sums the next one puts together, with the same bits.
+
+The gradient of a channel is summed by blocks of rows that are as few as the shape says, and then over these.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..runtime import threads
+from . import launch
+from .elementwise import store_mode
+from .layout import Layout
+from .template import Fields, constants, local_name
+
+if TYPE_CHECKING:
+    from ..program.row_emit import Pass, RowText
+
+__all__ = ["CHUNK", "RowWalk", "Rows", "source"]
+
+#: Elements that are summed at a time, and the size of a tile.
+CHUNK = 2048
+#: Lanes that are summed in the compute dtype, in many partial sums; what they give is summed in float64.
+SUMMED = 512
+#: Elements of a piece, about.
+_PIECE = 1 << 16
+#: Fewer rows than these are split into their pieces.
+_FEW_ROWS = 32
+#: Blocks of rows in a launch, at most.
+_BLOCKS = 64
+#: And about as many lanes for each element of their sums; but this many blocks, if there are so many rows.
+_ROWS_OF_A_SUM, _LEAST_BLOCKS = 16, 8
+#: Long rows that are summed by channel are split where there are fewer than these.
+_FEW_SUMMED_ROWS = 512
+#: Elements of a block of short rows, at least.
+_LEAST_BLOCK = 1 << 12
+
+_WALK = '''
+
+@kernel("{types}")
+def tiles({arguments}):
+    """All passes over the rows `lo` to `hi`."""
+{start}
+    for row in range(lo * per_unit, min(rows, hi * per_unit)):
+        origin = row * length
+        offset = row % row_groups * (length // inner)
+        partial = row // per_partial
+{per_row}
+{whole}
+{row_results}
+{flush}
+    store_fence()
+    return True
+
+
+@kernel("{types}")
+def pieces({arguments}):
+    """The pass `per_unit` over the pieces `lo` to `hi` of all rows; after the last, the rows' own results."""
+{start}
+    if per_unit == PASSES:
+        for row in range(lo, hi):
+{per_row_in_piece}
+{finish}
+{row_results_in_piece}
+        return True
+    for unit in range(lo * per_partial, hi * per_partial):
+{unit}
+        origin = row * length
+        offset = row % row_groups * (length // inner)
+{per_row}
+{split}
+    store_fence()
+    return True
+'''
+
+
+def source(text: RowText, fields: Fields) -> str:
+    """The text of `tiles` and its passes.
+
+    Parameters
+    ----------
+    text : RowText
+        The passes.
+    fields : Fields
+        Operands, results, channel sums (`sums`) and numbers of the program.
+    """
+    return _Source(text, fields).text()
+
+
+class _Source:
+    """Puts the text of a walk together."""
+
+    def __init__(self, text: RowText, fields: Fields):
+        self._text, self._fields = text, fields
+        program, precision = text.program, text.precision
+        self._channels = [local_name(name) for name in program.channels]
+        self._sums = [name for name, _ in fields.sums]
+        self._full = [name for name, _ in (*fields.operands, *fields.results)]
+        self._buffers = [f"ub_{name}" for name in self._full]
+        self._per_row = [local_name(name) for name in program.per_row]
+        self._row_results = [local_name(r.name) for r in program.results if r.kind == "row"]
+        self._numbers = [local_name(name) for name in program.numbers]
+        self._kind = precision.compute
+
+    def text(self) -> str:
+        sizes = f"CHUNK, SUMMED, PASSES = {CHUNK}, {SUMMED}, {len(self._text.passes)}\n"
+        parts = [constants(), sizes]
+        return "".join([*parts, self._walk()])
+
+    def _piece(self, own: Pass) -> list[str]:
+        """A pass over the lanes `begin` to `end` of a row, tile by tile."""
+        is_last = own is self._text.passes[-1]
+        fields = self._fields if is_last else Fields(self._fields.operands, (), (), ())
+        by_channel = self._text.by_run and own.reads_channels
+        if self._text.by_run:
+            tiles = [f"{name}_t = {name}[offset + channel]" for name in self._channels]
+            tiles += [f"{name}_f = f({name}_t)" for name in self._channels]
+        else:
+            tiles = [f"{name}_t = window({name}, offset + position, m)" for name in self._channels]
+            tiles += [f"{name}_t = window(ub_{name}, offset + position, m)" for name in self._sums]
+        tiles_in = fields.tiles_in(0).rstrip("\n").split("\n")
+        start = ["channel = begin // inner", "run_end = (channel + 1) * inner"]
+        to_next = ["if position == run_end:", "    channel += 1", "    run_end += inner"]
+        return [
+            *(f"{name}_p = 0.0" for name in own.totals),
+            "position = begin",
+            *(start if by_channel else []),
+            "while position < end:",
+            f"    m = min(CHUNK, {'min(end, run_end)' if by_channel else 'end'} - position)",
+            "    start = origin + position",
+            *_indented([*_needed([*tiles_in, *tiles], own.tile), *own.tile]),
+            *_indented(fields.tiles_out(0).rstrip("\n").split("\n")),
+            "    position += m",
+            *_indented(to_next if by_channel else []),
+        ]
+
+    def _walk(self) -> str:
+        signature = [
+            *((name, "int64") for name in _INTEGERS),
+            ("shape", "int64[::1]"),
+            ("layouts", "int64[:, ::1]"),
+            *(
+                (name, f"{kind}[::1]")
+                for name, kind in (*self._fields.operands, *self._fields.results)
+            ),
+            *((name, f"{self._kind}[::1]") for name in self._channels),
+            *((f"{name}_rows", "float64[::1]") for name in (*self._per_row, *self._row_results)),
+            *((name, "float64[::1]") for name in self._sums),
+            ("piece_sums", "float64[:, ::1]"),
+            *((name, "float64") for name in self._numbers),
+        ]
+        arrays = [name for name, kind in signature if "[" in kind]
+        buffers = [
+            _buffer(name, kind, row)
+            for row, (name, kind) in enumerate((*self._fields.operands, *self._fields.results))
+        ]
+        borrowed = [f"{name} = borrowed({name})" for name in arrays]
+        per_row = [f"{name} = {name}_rows[row]" for name in self._per_row]
+        return _WALK.format(
+            types=", ".join(kind for _, kind in signature),
+            arguments=", ".join(name for name, _ in signature),
+            start=_lines(4, [*borrowed, *buffers, *self._lane_sums(), *_START]),
+            flush=_lines(8, self._flushed(_AFTER_ROWS, "partial * channels", "0, channels")),
+            per_row=_lines(8, per_row),
+            per_row_in_piece=_lines(12, per_row),
+            whole=_lines(8, self._whole()),
+            unit=_lines(8, _UNITS_BY_RUN if self._text.by_run else _UNITS_BY_LANE),
+            split=_lines(8, self._split()),
+            finish=_lines(12, self._combined(len(self._text.passes))),
+            row_results=_lines(8, self._text.row_results),
+            row_results_in_piece=_lines(12, self._text.row_results),
+        )
+
+    def _lane_sums(self) -> list[str]:
+        """The tiles in which the gradients of channels that are one lane each are added up."""
+        if self._text.by_run:
+            return []
+        return [f"ub_{name} = np.zeros(channels, np.{self._kind})" for name in self._sums]
+
+    def _flushed(self, when: str, start: str, lanes: str) -> list[str]:
+        """After some rows these go to the sums, which are float64."""
+        if self._text.by_run or not self._sums:
+            return []
+        calls = [f"    flush({name}, {start}, ub_{name}, {lanes})" for name in self._sums]
+        return [f"if {when}:", *calls]
+
+    def _whole(self) -> list[str]:
+        """All passes over a row."""
+        lines: list[str] = []
+        for own in self._text.passes:
+            lines += [*own.before, *own.numbers]
+            lines += [f"{name} = 0.0" for name in own.totals]
+            lines += [
+                "for piece in range(count):",
+                "    begin, end = bounds(piece, block, parts, part, length)",
+            ]
+            lines += _indented([*self._piece(own), *_merge(own, _of_piece)])
+            lines += own.after
+        return [*lines, *self._text.last.before]
+
+    def _split(self) -> list[str]:
+        """The pass `per_unit` over one piece."""
+        lines: list[str] = []
+        for index, own in enumerate(self._text.passes):
+            column = self._column(index)
+            lines += [*own.before, f"if per_unit == {index}:"]
+            lines.append("    begin, end = bounds(piece, block, parts, part, length)")
+            lines += _indented([*own.numbers, *self._piece(own)])
+            lines += [
+                f"    piece_sums[row * count + piece, {column + k}] = {name}_p"
+                for k, name in enumerate(own.totals)
+            ]
+            if own.reads_channels:
+                lines += _indented(self._flushed(_AFTER_ROWS_OF_A_PIECE, "0", _LANES_OF_A_PIECE))
+            lines.append("    continue")
+            if index < len(self._text.passes) - 1:
+                lines += self._sums_of(index, own)
+        return lines
+
+    def _combined(self, passes: int) -> list[str]:
+        """The numbers of a row once all of its pieces have been through all passes."""
+        lines: list[str] = []
+        for index, own in enumerate(self._text.passes[:passes]):
+            lines += [*own.before, *self._sums_of(index, own)]
+        return [*lines, *self._text.last.before]
+
+    def _sums_of(self, index: int, own: Pass) -> list[str]:
+        column = self._column(index)
+        lines = [f"{name} = 0.0" for name in own.totals]
+        if own.totals:
+            lines += [
+                "for other in range(count):",
+                "    begin, end = bounds(other, block, parts, part, length)",
+            ]
+            stored = {
+                name: f"piece_sums[row * count + other, {column + k}]"
+                for k, name in enumerate(own.totals)
+            }
+            lines += _indented(_merge(own, stored.__getitem__))
+        return [*lines, *own.after]
+
+    def _column(self, index: int) -> int:
+        return sum(len(own.totals) for own in self._text.passes[:index])
+
+
+_INTEGERS = (
+    *("lo", "hi", "rows", "per_unit", "length", "inner", "row_groups", "channels"),
+    *("per_partial", "block", "parts", "part", "store"),
+)
+
+
+#: Rows whose channel gradients are added up in the compute dtype, each channel in a lane of its own.
+_ADDED_ROWS = 16
+_AFTER_ROWS = (
+    f"(row + 1) % ({_ADDED_ROWS} * row_groups) == 0 or (row + 1) % per_unit == 0 or row + 1 == rows"
+)
+_AFTER_ROWS_OF_A_PIECE = f"row_groups > 1 or (row + 1) % {_ADDED_ROWS} == 0 or row + 1 == rows"
+_LANES_OF_A_PIECE = "offset + begin, offset + end"
+
+#: What unit of a split launch is which piece of which row, and where its channels are summed. By lane a
+#: piece of all rows is one core's work, as they have the same channels.
+_UNITS_BY_RUN = (
+    "row = unit // count",
+    "piece = unit % count",
+    "partial = row * parts + piece % parts",
+)
+_UNITS_BY_LANE = ("row = unit % rows", "piece = unit // rows", "partial = 0")
+
+_START = (
+    "row_length = np.float64(length)",
+    "count = (length + block - 1) // block * parts",
+)
+
+
+def _needed(tiles: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Those lines that name a tile, or a number of a channel, which `lines` or one of them reads."""
+    needed: list[str] = []
+    for line in reversed(tiles):
+        name, _, _ = line.partition(" = ")
+        if not name.endswith(("_t", "_f")) or any(
+            re.search(rf"\b{name}\b", other) for other in (*needed, *lines)
+        ):
+            needed.insert(0, line)
+    return needed
+
+
+def _of_piece(name: str) -> str:
+    return f"{name}_p"
+
+
+def _merge(own: Pass, piece: Callable[[str], str]) -> list[str]:
+    """Lines that add the totals of a piece, found by name, to those of the row."""
+    lines = [f"{name} += {piece(name)}" for name in own.sums]
+    for mean, squares in own.moments:
+        more = f"end - begin, {piece(mean)}, {piece(squares)}"
+        lines.append(f"{mean}, {squares} = merge_moments(begin, {mean}, {squares}, {more})")
+    return lines
+
+
+def _buffer(name: str, kind: str, row: int) -> str:
+    return f"ub_{name} = np.empty(min(CHUNK, length), np.{kind})"
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines if line]
+
+
+def _lines(indent: int, lines: Sequence[str]) -> str:
+    return textwrap.indent("\n".join(lines), " " * indent)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """How rows and their channels lie in the logical order of the elements.
+
+    Attributes
+    ----------
+    count, length : int
+        Rows, and lanes of each.
+    inner : int
+        Lanes in a row that share a channel.
+    groups : int
+        Rows that follow each other with channels of their own, before the channels repeat.
+    """
+
+    count: int
+    length: int
+    inner: int = 1
+    groups: int = 1
+
+    @property
+    def channels(self) -> int:
+        """Channels in all."""
+        return self.groups * (self.length // self.inner)
+
+    @property
+    def pieces(self) -> tuple[int, int, int, int]:
+        """Pieces of a row, and by which they are found: blocks, parts of one, lanes of a part."""
+        if self.inner >= _PIECE:
+            block, parts = self.inner, -(-self.inner // _PIECE)
+        else:
+            block, parts = max(1, _PIECE // self.inner) * self.inner, 1
+        return -(-self.length // block) * parts, block, parts, -(-block // parts)
+
+    @property
+    def per_partial(self) -> int:
+        """Rows whose sums of a channel are taken together.
+
+        So few that all cores have some, so many that the sums are small beside the rows.
+        """
+        items = self.count // self.groups
+        blocks = max(items * self.inner // _ROWS_OF_A_SUM, min(items, _LEAST_BLOCKS), 1)
+        return self.groups * -(-items // min(blocks, _BLOCKS))
+
+
+class RowWalk:
+    """The compiled walk of one row program in one precision.
+
+    Parameters
+    ----------
+    module : module
+        A generated module with `tiles`.
+    text : RowText
+        Of its program.
+    nanoseconds : float
+        What a lane costs, about.
+    """
+
+    def __init__(self, module: ModuleType, text: RowText, nanoseconds: float):
+        #: The kernel.
+        self.tiles, self._pieces = module.tiles, module.pieces
+        self._nanoseconds = nanoseconds
+        program = text.program
+        self._passes = len(text.passes)
+        self._columns = sum(len(own.totals) for own in text.passes)
+        self._channel_sums = len(program.named("channel"))
+        self._by_run = text.by_run
+        self._row_results = len(program.named("row"))
+
+    def prepare(self) -> None:
+        """Compile or load all that a call needs."""
+        launch.prepare(self.tiles)
+
+    def __call__(
+        self,
+        arrays: Sequence[np.ndarray],
+        channels: Sequence[np.ndarray],
+        per_row: Sequence[np.ndarray],
+        numbers: Sequence[float],
+        rows: Rows,
+        where: Layout,
+        in_place: bool,
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Compute everything; returns the results of one number a row, and the sums of the channels.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            Operands, then results; each flat, as far as `where` calls it dense.
+        channels : sequence of ndarray
+            Parameters of one element a channel, in the compute dtype.
+        per_row : sequence of ndarray
+            Operands of one number a row, float64.
+        numbers : sequence of float
+            Operands of one number in all.
+        rows : Rows
+            The shape of the problem.
+        where : Layout
+            Where the elements lie, in logical order.
+        in_place : bool
+            Whether a result is one of the operands.
+        """
+        pieces, block, parts, part = rows.pieces
+        sums_by_lane = bool(self._channel_sums) and not self._by_run
+        is_split = pieces > 1 and rows.count < (_FEW_SUMMED_ROWS if sums_by_lane else _FEW_ROWS)
+        if is_split:
+            per_partial = rows.count if sums_by_lane else 1
+            partials = rows.count * parts if self._by_run else 1
+        else:
+            per_partial = rows.per_partial
+            partials = -(-rows.count // per_partial)
+        sums = [np.zeros(partials * rows.channels) for _ in range(self._channel_sums)]
+        row_results = [np.empty(rows.count) for _ in range(self._row_results)]
+        piece_sums = np.empty((rows.count * pieces if is_split else 0, max(self._columns, 1)))
+        moved = rows.count * rows.length * len(arrays) * arrays[0].itemsize
+        shape, layouts = where
+        per_unit = self._rows_of_a_unit(rows)
+        rest = (
+            *(rows.length, rows.inner, rows.groups, rows.channels, per_partial, block, parts, part),
+            *(store_mode(moved, in_place), shape, layouts),
+            *(*arrays, *channels, *per_row, *row_results, *sums, piece_sums, *numbers),
+        )
+        work = rows.count * rows.length * self._nanoseconds
+        if is_split:
+            cores = threads.cores_for(work / self._passes)
+            for stage in range(self._passes + bool(self._row_results)):
+                is_pass = stage < self._passes
+                count = rows.count * pieces // per_partial if is_pass else rows.count
+                launch.run(self._pieces, min(cores, count), count, (rows.count, stage, *rest))
+        else:
+            count = -(-rows.count // per_unit)
+            cores = min(threads.cores_for(work), count)
+            launch.run(self.tiles, cores, count, (rows.count, per_unit, *rest))
+        with np.errstate(invalid="ignore", over="ignore"):
+            totals = [own.reshape(partials, -1).sum(axis=0) for own in sums]
+        return row_results, totals
+
+    def _rows_of_a_unit(self, rows: Rows) -> int:
+        """Rows that one core takes together: those that share sums, and not too few elements."""
+        if self._channel_sums and rows.per_partial > rows.groups:
+            return rows.per_partial
+        if self._channel_sums:
+            return 1
+        return max(1, _LEAST_BLOCK // rows.length)
