@@ -18,4 +18,7 @@ def test_example_runs(capsys):
     np.testing.assert_allclose(
         names["dx"], gate + slope * x * gate * (1 - gate), rtol=1e-4, atol=1e-6
     )
+    unit = x / np.sqrt((x.astype(float) ** 2).sum(axis=1, keepdims=True) + 1e-12)
+    np.testing.assert_allclose(names["unit"], unit, rtol=1e-5, atol=1e-8)
+    assert names["dgamma"].shape == names["dscale"].shape == (1024,)
     assert "soft_gate" in capsys.readouterr().out
