@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,9 @@ from ._arguments import as_operand, check_same, choose
 from ._rows import Given, RowKernels, View
 
 __all__ = ["RowCall", "not_negative"]
+
+#: Places of a channel that are worth tiles of their own.
+_LEAST_RUN = 64
 
 
 class RowCall:
@@ -80,7 +82,8 @@ class RowCall:
         length = self.x.shape[0] * places
         turned = (axes[1], axes[0], *axes[2:])
         self._channel_shape = self._stats_shape = (channels,)
-        return self._viewed(turned, Rows(channels, length, max(length, 1), channels))
+        run = places if places >= _LEAST_RUN else 0
+        return self._viewed(turned, Rows(channels, length, max(length, 1), channels, run))
 
     def with_statistics(self, **per_channel: Any) -> RowCall:
         """Rows are the channels of each item, with numbers for them that are given by channel."""
@@ -135,10 +138,10 @@ class RowCall:
             )
         return array
 
-    def _given(self) -> Given:
+    def _given(self, saved: Mapping[str, np.ndarray] | None = None) -> Given:
         checked = {name: self.per_channel(value, name) for name, value in self._channels.items()}
         channels = {name: value.reshape(-1) for name, value in checked.items() if value is not None}
-        return Given(self._arrays, channels, self._numbers, dict(self._per_row))
+        return Given(self._arrays, channels, self._numbers, {**self._per_row, **(saved or {})})
 
     def _saved(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The statistics that a backward call was given; none where some are missing or too coarse."""
@@ -188,8 +191,7 @@ class RowCall:
         for name, array in dys.items():
             check_same(array, name, self.x, self._name)
         saved = self._saved(statistics or {})
-        given = self._given()
-        given = dataclasses.replace(given, per_row={**given.per_row, **saved})
+        given = self._given(saved)
         own = tuple(given.channels) if channels is None else tuple(channels)
         wanted = (*self._arrays, *own, *self._numbers) if wrt is None else tuple(wrt)
         gradients = kernels.backward(

@@ -199,7 +199,8 @@ class RowKernels:
         """
         own = tuple(given.channels) if channels is None else tuple(channels)
         program = self.program(own, wrt, is_saved)
-        whole = dataclasses.replace(given, arrays={**given.arrays, **dys})
+        arrays = {**given.arrays, **dys}
+        whole = Given(arrays, given.channels, given.numbers, given.per_row)
         results = self._run(program, whole, view, outs)
         by_name = {result.name: result.operand for result in program.results}
         return {by_name[name]: value for name, value in results.items()}
@@ -237,8 +238,8 @@ class RowKernels:
         precision: Precision,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         rows = view.rows
-        by_run = rows.inner > 1 and bool(program.channels)
-        if not program.channels:
+        by_run = rows.inner > 1 and bool(program.channels or rows.run)
+        if not by_run and not program.channels:
             rows = Rows(rows.count, rows.length)
         arrays = [given.arrays[name] for name in program.arrays]
         everything = [*arrays, *results]

@@ -15,6 +15,7 @@ The gradient of a channel is summed by blocks of rows that are as few as the sha
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -128,27 +129,32 @@ class _Source:
         """A pass over the lanes `begin` to `end` of a row, tile by tile."""
         is_last = own is self._text.passes[-1]
         fields = self._fields if is_last else Fields(self._fields.operands, (), (), ())
-        by_channel = self._text.by_run and own.reads_channels
-        if self._text.by_run:
+        by_run = self._text.by_run
+        by_channel = by_run and own.reads_channels
+        if by_run:
             tiles = [f"{name}_t = {name}[offset + channel]" for name in self._channels]
             tiles += [f"{name}_f = f({name}_t)" for name in self._channels]
         else:
             tiles = [f"{name}_t = window({name}, offset + position, m)" for name in self._channels]
             tiles += [f"{name}_t = window(ub_{name}, offset + position, m)" for name in self._sums]
         tiles_in = fields.tiles_in(0).rstrip("\n").split("\n")
-        start = ["channel = begin // inner", "run_end = (channel + 1) * inner"]
-        to_next = ["if position == run_end:", "    channel += 1", "    run_end += inner"]
+        run = "run" if by_channel else "span"
+        start = [f"run_end = (begin // {run} + 1) * {run}"]
+        to_next = ["if position == run_end:", f"    run_end += {run}"]
+        if by_channel:
+            start.append("channel = begin // inner")
+            to_next.append("    channel = position // inner")
         return [
             *(f"{name}_p = 0.0" for name in own.totals),
             "position = begin",
-            *(start if by_channel else []),
+            *(start if by_run else []),
             "while position < end:",
-            f"    m = min(CHUNK, {'min(end, run_end)' if by_channel else 'end'} - position)",
+            f"    m = min(CHUNK, {'min(end, run_end)' if by_run else 'end'} - position)",
             "    start = origin + position",
             *_indented([*_needed([*tiles_in, *tiles], own.tile), *own.tile]),
             *_indented(fields.tiles_out(0).rstrip("\n").split("\n")),
             "    position += m",
-            *_indented(to_next if by_channel else []),
+            *_indented(to_next if by_run else []),
         ]
 
     def _walk(self) -> str:
@@ -261,7 +267,7 @@ class _Source:
 
 
 _INTEGERS = (
-    *("lo", "hi", "rows", "per_unit", "length", "inner", "row_groups", "channels"),
+    *("lo", "hi", "rows", "per_unit", "length", "inner", "run", "span", "row_groups", "channels"),
     *("per_partial", "block", "parts", "part", "store"),
 )
 
@@ -294,8 +300,10 @@ def _needed(tiles: Sequence[str], lines: Sequence[str]) -> list[str]:
     needed: list[str] = []
     for line in reversed(tiles):
         name, _, _ = line.partition(" = ")
-        if not name.endswith(("_t", "_f")) or any(
-            re.search(rf"\b{name}\b", other) for other in (*needed, *lines)
+        if (
+            line.startswith(" ")
+            or not name.endswith(("_t", "_f"))
+            or any(re.search(rf"\b{name}\b", other) for other in (*needed, *lines))
         ):
             needed.insert(0, line)
     return needed
@@ -338,19 +346,23 @@ class Rows:
         Lanes in a row that share a channel.
     groups : int
         Rows that follow each other with channels of their own, before the channels repeat.
+    run : int
+        Lanes that lie side by side in memory where rows do not, so that no tile is gathered; a tile ends
+        with them. 0 where rows lie side by side, or too few lanes do.
     """
 
     count: int
     length: int
     inner: int = 1
     groups: int = 1
+    run: int = 0
 
     @property
     def channels(self) -> int:
         """Channels in all."""
         return self.groups * (self.length // self.inner)
 
-    @property
+    @functools.cached_property
     def pieces(self) -> tuple[int, int, int, int]:
         """Pieces of a row, and by which they are found: blocks, parts of one, lanes of a part."""
         if self.inner >= _PIECE:
@@ -443,7 +455,8 @@ class RowWalk:
         shape, layouts = where
         per_unit = self._rows_of_a_unit(rows)
         rest = (
-            *(rows.length, rows.inner, rows.groups, rows.channels, per_partial, block, parts, part),
+            *(rows.length, rows.inner, rows.run or rows.inner, rows.run or rows.length),
+            *(rows.groups, rows.channels, per_partial, block, parts, part),
             *(store_mode(moved, in_place), shape, layouts),
             *(*arrays, *channels, *per_row, *row_results, *sums, piece_sums, *numbers),
         )

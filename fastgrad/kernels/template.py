@@ -23,9 +23,17 @@ _BUFFER_OUT = "ub_{name} = np.empty(min(block_size, size), np.{kind})"
 _TILE_IN = "{name}_t = tile_of({name}, ub_{name}, layouts[{row}], shape, start, m)"
 _TILE_OUT = """\
 direct_{name} = store != STREAMED and layouts[{row}, 0] == DENSE
-{name}_t = window({name}, start, m) if direct_{name} else window(ub_{name}, 0, m)"""
-_COPY_OUT = """\
+run_{name} = 0
 if layouts[{row}, 0] != DENSE:
+    run_{name} = run_at(layouts[{row}], shape, start, m, {name}.itemsize)
+{name}_t = window({name}, start, m) if direct_{name} else window(ub_{name}, 0, m)
+if run_{name} != 0 and store != STREAMED:
+    {name}_t = tile_at({name}, run_{name}, m)"""
+_COPY_OUT = """\
+if run_{name} != 0:
+    if store == STREAMED:
+        stream_out(tile_at({name}, run_{name}, m), {name}_t)
+elif layouts[{row}, 0] != DENSE:
     scatter({name}_t, layouts[{row}], shape, start)
 elif store == STREAMED:
     stream_out(window({name}, start, m), {name}_t)"""
@@ -48,12 +56,14 @@ _TAKEN = frozenset(
             "window",
             "borrowed",
             "tile_of",
+            "tile_at",
+            "run_at",
         ),
         *("in_part", "scatter", "stream_out", "store_fence", "add_to_channels"),
     )
 )
 #: Forms of such names: values, tiles, elements, constants; and what `local_name` itself makes.
-_TAKEN_FORMS = re.compile(r"v\d+(_q|_s1|_s2)?|(ub|direct)_.*|.*_(t|i)|[A-Z]+|.*_|.*_to_.*")
+_TAKEN_FORMS = re.compile(r"v\d+(_q|_s1|_s2)?|(ub|direct|run)_.*|.*_(t|i)|[A-Z]+|.*_|.*_to_.*")
 
 
 def local_name(name: str) -> str:

@@ -25,9 +25,9 @@ import numpy as np
 from fastgrad.runtime.compiler import kernel
 from fastgrad.vector_unit import maths as vu
 {casts}from fastgrad.vector_unit.constants import LINE
-from fastgrad.vector_unit.data_copy import in_part, scatter, store_fence, stream_out, tile_of
+from fastgrad.vector_unit.data_copy import in_part, run_at, scatter, store_fence, stream_out, tile_of
 from fastgrad.vector_unit.lanes import lane
-from fastgrad.vector_unit.memory import borrowed, read, window, write
+from fastgrad.vector_unit.memory import borrowed, read, tile_at, window, write
 from fastgrad.vector_unit.reductions import add_to_channels
 
 f = np.{compute}

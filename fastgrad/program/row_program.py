@@ -39,9 +39,9 @@ class RowResult:
     operand: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowProgram:
-    """Operands in the order of the call, and the results.
+    """Operands in the order of the call, and the results. Equal is only what is the same object.
 
     Attributes
     ----------
@@ -79,7 +79,14 @@ class RowProgram:
 
     def named(self, kind: str) -> tuple[RowResult, ...]:
         """The results of one kind."""
-        return tuple(result for result in self.results if result.kind == kind)
+        return self._by_kind[kind]
+
+    @functools.cached_property
+    def _by_kind(self) -> dict[str, tuple[RowResult, ...]]:
+        return {
+            kind: tuple(result for result in self.results if result.kind == kind)
+            for kind in (FULL, PER_CHANNEL, PER_ROW)
+        }
 
 
 def passes_below(nodes: tuple[Node, ...]) -> dict[Node, int]:

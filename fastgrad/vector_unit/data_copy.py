@@ -12,25 +12,43 @@ from __future__ import annotations
 import numpy as np
 
 from ..runtime.compiler import jit
-from .constants import DENSE, LINE, SWAPPED
+from .constants import DENSE, LINE, STRIDED, SWAPPED
 from .lanes import lane
-from .memory import load_at, store_at, store_line, swap_bytes, window
+from .memory import load_at, store_at, store_line, swap_bytes, tile_at, window
 from .x86 import store_fence
 
-__all__ = ["gather", "in_part", "scatter", "store_fence", "stream_out", "tile_of"]
+__all__ = ["gather", "in_part", "run_at", "scatter", "store_fence", "stream_out", "tile_of"]
 
 
 @lane
 def tile_of(operand, buffer, layout, shape, start, size):
     """Elements `start`, … `start + size` of an operand, as a contiguous array.
 
-    `operand` itself where it is dense, else gathered into `buffer`.
+    `operand` itself where these lie side by side, else gathered into `buffer`.
     """
     if layout[0] == DENSE:
         return window(operand, start, size)
+    address = run_at(layout, shape, start, size, operand.itemsize)
+    if address != 0:
+        return tile_at(operand, address, size)
     tile = window(buffer, 0, size)
     gather(tile, layout, shape, start)
     return tile
+
+
+@jit
+def run_at(layout, shape, start, size, itemsize):
+    """The address of elements `start`, … `start + size` where they lie side by side, else 0."""
+    last = shape.size - 1
+    if layout[0] != STRIDED or layout[2 + last] != itemsize:
+        return 0
+    if start % shape[last] + size > shape[last]:
+        return 0
+    address = layout[1]
+    for axis in range(last, -1, -1):
+        address += start % shape[axis] * layout[2 + axis]
+        start //= shape[axis]
+    return address if address % itemsize == 0 else 0
 
 
 @lane

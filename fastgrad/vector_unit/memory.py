@@ -16,6 +16,7 @@ __all__ = [
     "store_at",
     "store_line",
     "swap_bytes",
+    "tile_at",
     "window",
     "write",
 ]
@@ -68,6 +69,17 @@ def write(typing_context, array, index, value):
     return types.void(array, types.int64, array.dtype), generate
 
 
+def _tile(context, builder, result, source, pointer, size):
+    """An array of `size` elements at `pointer`, which owns nothing."""
+    view = cgutils.create_struct_proxy(result)(context, builder)
+    view.data, view.nitems, view.itemsize = pointer, size, source.itemsize
+    view.shape = cgutils.pack_array(builder, [size])
+    view.strides = cgutils.pack_array(builder, [source.itemsize])
+    view.meminfo = cgutils.get_null_value(view.meminfo.type)
+    view.parent = cgutils.get_null_value(view.parent.type)
+    return view._getvalue()
+
+
 @intrinsic
 def window(typing_context, array, start, size):
     """`array[start : start + size]` without a share in its ownership.
@@ -79,17 +91,23 @@ def window(typing_context, array, start, size):
 
     def generate(context, builder, signature, arguments):
         source = cgutils.create_struct_proxy(array)(context, builder, arguments[0])
-        view = cgutils.create_struct_proxy(result)(context, builder)
-        view.data = builder.gep(source.data, [arguments[1]])
-        view.nitems = arguments[2]
-        view.itemsize = source.itemsize
-        view.shape = cgutils.pack_array(builder, [arguments[2]])
-        view.strides = cgutils.pack_array(builder, [source.itemsize])
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        view.parent = cgutils.get_null_value(view.parent.type)
-        return view._getvalue()
+        pointer = builder.gep(source.data, [arguments[1]])
+        return _tile(context, builder, result, source, pointer, arguments[2])
 
     return result(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def tile_at(typing_context, like, address, size):
+    """`size` elements of the dtype of the array `like` at `address`, whatever array that is in."""
+    result = types.Array(like.dtype, 1, "C")
+
+    def generate(context, builder, signature, arguments):
+        source = cgutils.create_struct_proxy(like)(context, builder, arguments[0])
+        pointer = builder.inttoptr(arguments[1], source.data.type)
+        return _tile(context, builder, result, source, pointer, arguments[2])
+
+    return result(like, types.int64, types.int64), generate
 
 
 @intrinsic
