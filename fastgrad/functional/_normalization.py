@@ -96,7 +96,7 @@ _GIVEN = RowKernels(_given_norm, "given_norm", ("x",), _AFFINE, (), None, ("mean
 # --- Group norm -----------------------------------------------------------------------------------
 
 
-@row_operator(_NORM)
+@row_operator(_NORM, "runs")
 def group_norm(
     x: Any,
     num_groups: int,
@@ -204,7 +204,7 @@ def group_norm_grad(
     return _gradients(call, _NORM, {"dy": dy}, {"mean": mean, "rstd": rstd}, gamma, out)
 
 
-@row_operator(_SWISH)
+@row_operator(_SWISH, "runs")
 def group_norm_swish(
     x: Any,
     num_groups: int,
@@ -289,7 +289,7 @@ def group_norm_swish_grad(
     return tuple(found.get(name) for name in ("x", "gamma", "beta"))
 
 
-@row_operator(_NORM)
+@row_operator(_NORM, "runs")
 def instance_norm(
     x: Any,
     gamma: Any = None,

@@ -18,7 +18,7 @@ from ..program.trace import trace_backward, trace_forward, trace_given_backward
 from ._arguments import Channel, as_operand, as_parameter, choose
 from ._run import ProgramRunner
 
-__all__ = ["Operator", "Specialisation", "elementwise"]
+__all__ = ["Operator", "Specialisation", "elementwise", "subsets"]
 
 
 def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
@@ -70,7 +70,7 @@ class Specialisation(NamedTuple):
 
     def __str__(self) -> str:
         what = "forward" if self.wrt is None else f"gradient of {', '.join(self.wrt)}"
-        return " ".join([what, *self.static, *(f"({n} a channel)" for n in self.channels)])
+        return " ".join([what, *filter(None, self.static), *(f"({n} a channel)" for n in self.channels)])
 
 
 class Operator:
@@ -205,9 +205,9 @@ class Operator:
             Or else the usual ones: forward, the gradient of the arrays, the gradients of all operands.
         """
         operands = (*self.arrays, *self.parameters)
-        gradients = _subsets(operands)[1:] if everything else [self.arrays, operands]
+        gradients = subsets(operands)[1:] if everything else [self.arrays, operands]
         wrts = dict.fromkeys([None, *gradients])
-        kinds = _subsets(self.parameters) if everything else [()]
+        kinds = subsets(self.parameters) if everything else [()]
         choices = itertools.product(*(self.choices[name] for name in self.static))
         return [Specialisation(*own) for own in itertools.product(wrts, kinds, choices)]
 
@@ -332,7 +332,7 @@ class Operator:
         return self.function(**values)
 
 
-def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
+def subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     """All subsets, in the order of `names`, the smallest first."""
     return [own for n in range(len(names) + 1) for own in itertools.combinations(names, n)]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..program.row_program import FULL, RowProgram
+from ._operator import Specialisation, subsets
 from ._row_call import RowCall
 from ._rows import RowKernels
 
@@ -27,14 +28,15 @@ class RowOperator:
         Its programs.
     bind : callable
         From the arguments of a call to a `RowCall`; its signature and docstring are the operator's.
-    options : sequence of str
-        Which of ``"return_stats"`` and ``"out"`` a call has beside them.
+    form : str
+        Whether its channels usually are ``"lanes"`` or ``"runs"``.
     """
 
-    def __init__(self, kernels: RowKernels, bind: Callable[..., RowCall], options: Sequence[str]):
+    def __init__(self, kernels: RowKernels, bind: Callable[..., RowCall], form: str = "lanes"):
         functools.update_wrapper(self, bind)
         self.__name__, self.__qualname__ = bind.__name__, bind.__qualname__
-        self.kernels, self._bind = kernels, bind
+        self.kernels, self._bind, self._form = kernels, bind, form
+        options = ("return_stats", "out") if kernels.saved else ("out",)
         self._own = own = inspect.signature(bind)
         keywords = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
@@ -117,6 +119,38 @@ class RowOperator:
         names = (wrt,) if isinstance(wrt, str) else wrt
         return self.kernels.program(self.kernels.channels, names)
 
+    def specialisations(self, everything: bool = True) -> list[Specialisation]:
+        """All kernels that this operator can have in one precision, whatever it is called with.
+
+        Layout, shape and byte order need none of their own, but for the form: ``"lanes"`` where each lane is
+        a channel, ``"runs"`` where some in a row share one. With statistics given it is another kernel.
+
+        Parameters
+        ----------
+        everything : bool
+            Or else the usual ones: with all parameters, forward, and the gradients of arrays and parameters.
+        """
+        kernels = self.kernels
+        statistics = ("", "statistics") if kernels.saved else ("",)
+        forms = ("lanes", "runs") if everything else (self._form,)
+        found = []
+        for channels in subsets(kernels.channels) if everything else [kernels.channels]:
+            known = (*kernels.arrays, *channels)
+            gradients = subsets((*known, *kernels.numbers))[1:] if everything else [known]
+            found += [
+                Specialisation(wrt, channels, (form, own))
+                for wrt in (None, *gradients)
+                for form in forms
+                for own in statistics
+            ]
+        return found
+
+    def prepare(self, own: Specialisation, dtype: np.dtype) -> None:
+        """Compile a kernel, or load it from the cache, without calling it."""
+        form, statistics = own.static
+        program = self.kernels.program(own.channels, own.wrt, bool(statistics))
+        self.kernels.walk(program, dtype, form == "runs").prepare()
+
     def _incoming(self, dy: Any) -> Mapping[str, Any]:
         results = self.kernels.program().named(FULL)
         given = dy if isinstance(dy, tuple) else (dy,)
@@ -151,10 +185,11 @@ class RowOperator:
         return names
 
 
-def row_operator(kernels: RowKernels) -> Callable[[Callable[..., RowCall]], RowOperator]:
+def row_operator(
+    kernels: RowKernels, form: str = "lanes"
+) -> Callable[[Callable[..., RowCall]], RowOperator]:
     """Decorator: an operator of the function that binds its arguments to a `RowCall`."""
-    options = ("return_stats", "out") if kernels.saved else ("out",)
-    return lambda bind: RowOperator(kernels, bind, options)
+    return lambda bind: RowOperator(kernels, bind, form)
 
 
 def rowwise(function: Callable) -> RowOperator:
@@ -213,7 +248,7 @@ def rowwise(function: Callable) -> RowOperator:
     axes = inspect.Parameter("axes", inspect.Parameter.KEYWORD_ONLY, default=1)
     own = signature.replace(parameters=[*signature.parameters.values(), axes])
     bind.__signature__ = own  # type: ignore[attr-defined]  # what inspect asks for first
-    return RowOperator(kernels, bind, ("out",))
+    return RowOperator(kernels, bind)
 
 
 #: Arguments that every operator and its gradient have beside their operands.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.layout import dense, layout_of
-from ..kernels.rows import Rows
+from ..kernels.rows import Rows, RowWalk
 from ..program.expression import Node
 from ..program.row_compile import compiled_rows
 from ..program.row_derive import trace_given_rows, trace_rows, trace_rows_backward
@@ -165,6 +165,10 @@ class RowKernels:
     def _node(self, program: RowProgram, op: str) -> Node:
         return next(node for node in program.nodes if node.op == op)
 
+    def walk(self, program: RowProgram, dtype: np.dtype, by_run: bool) -> RowWalk:
+        """The kernel of a program in one precision."""
+        return compiled_rows(program, PRECISIONS[dtype], by_run)
+
     def forward(
         self, given: Given, view: View, outs: Sequence[Any] = (), with_saved: bool = False
     ) -> dict[str, np.ndarray]:
@@ -253,7 +257,7 @@ class RowKernels:
             np.ascontiguousarray(given.per_row[name], np.float64).reshape(-1)
             for name in program.per_row
         ]
-        walk = compiled_rows(program, precision, by_run)
+        walk = self.walk(program, precision.dtype, by_run)
         return walk(flat, channels, rows_in, numbers, rows, where, in_place)
 
 

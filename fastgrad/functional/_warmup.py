@@ -11,16 +11,18 @@ import numpy as np
 from ..runtime import pool
 from ..runtime.threads import get_num_threads
 from ..vector_unit.precision import PRECISIONS
-from . import _activations
+from . import _activations, _normalization
 from ._operator import Operator, Specialisation
+from ._row_operator import RowOperator
 
 __all__ = ["warmup"]
 
-_Job = tuple[Operator, Specialisation, np.dtype]
+_Op = Operator | RowOperator
+_Job = tuple[_Op, Specialisation, np.dtype]
 
 
 def warmup(
-    ops: Iterable[Operator | str] | Operator | str | None = None,
+    ops: Iterable[Operator | RowOperator | str] | Operator | RowOperator | str | None = None,
     dtypes: Iterable[Any] | Any = None,
     *,
     everything: bool = False,
@@ -73,21 +75,25 @@ def warmup(
     return len(jobs)
 
 
-def _known() -> dict[str, Operator]:
-    values = {name: getattr(_activations, name) for name in _activations.__all__}
-    return {name: value for name, value in values.items() if isinstance(value, Operator)}
+def _known() -> dict[str, _Op]:
+    values = {
+        name: getattr(module, name)
+        for module in (_activations, _normalization)
+        for name in module.__all__
+    }
+    return {name: value for name, value in values.items() if isinstance(value, _Op)}
 
 
-def _operators(ops: Any) -> list[Operator]:
+def _operators(ops: Any) -> list[_Op]:
     known = _known()
     if ops is None:
         return list(known.values())
-    several = [ops] if isinstance(ops, str | Operator) or not isinstance(ops, Iterable) else ops
+    several = [ops] if isinstance(ops, str | _Op) or not isinstance(ops, Iterable) else ops
     return [_operator(op, known) for op in several]
 
 
-def _operator(op: Any, known: dict[str, Operator]) -> Operator:
-    if isinstance(op, Operator):
+def _operator(op: Any, known: dict[str, _Op]) -> _Op:
+    if isinstance(op, _Op):
         return op
     name = op if isinstance(op, str) else getattr(op, "__name__", None)
     if name is not None and name.removesuffix("_grad") in known and not isinstance(op, type):
