@@ -144,8 +144,10 @@ def group_norm(
     Notes
     -----
     Two passes over a group, which stays in the cache between them. Mean and variance are taken tile by
-    tile, each about its own mean, in float64: never as E[x²] - E[x]². 16-bit is computed in float32,
-    float32 in float64, and rounded once. Backward keeps `x` and the statistics, or `x` alone.
+    tile, each about a lane of its own, in float64: never as E[x²] - E[x]². 16-bit and float32 are computed
+    in float32 and rounded once. x - mean takes the mean in two parts, so that a large one costs nothing.
+    Backward keeps `x` and the statistics, or `x` alone. Error: 16-bit within 1 ULP of the largest term of an
+    element; float32 within 6 (5.0 measured, where PyTorch has 20.8), float64 within 64.
 
     References
     ----------
@@ -321,7 +323,7 @@ def instance_norm(
     """
     eps = not_negative(eps, "eps")
     call = RowCall({"x": x}, {"gamma": gamma, "beta": beta}, eps=eps)
-    return _with_places(call).by_groups(None, data_format)
+    return call.by_each_channel(data_format)
 
 
 def instance_norm_grad(
@@ -352,7 +354,7 @@ def instance_norm_grad(
     TypeError, ValueError
         As `group_norm_grad`.
     """
-    call = _with_places(_bound(x, gamma, eps)).by_groups(None, data_format)
+    call = _bound(x, gamma, eps).by_each_channel(data_format)
     return _gradients(call, _NORM, {"dy": dy}, {"mean": mean, "rstd": rstd}, gamma, out)
 
 
@@ -711,16 +713,18 @@ def batch_norm(
         call.per_channel(running_mean, "running_mean"),
         call.per_channel(running_var, "running_var"),
     )
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("running_mean and running_var must be given both, or none of them")
     if not training:
         mean, rstd = _running_statistics(running, eps)
         fixed = RowCall(arrays, channels).by_channels(data_format)
-        (y,) = fixed.with_statistics(mean=mean, rstd=rstd).forward(_GIVEN, False, out)
+        (y,) = fixed.with_statistics(mean=mean, rstd=rstd).forward(_GIVEN, False, out).values()
         return (y, mean, rstd) if return_stats else y
     if call.view.rows.length == 1:
         raise ValueError(
             f"x has one element a channel, shape {call.x.shape}, in training: it has no variance"
         )
-    y, mean, rstd = call.forward(_NORM, True, out)
+    y, mean, rstd = call.forward(_NORM, True, out).values()
     results = [y, *_new_averages(running, mean, rstd, eps, momentum, call.view.rows.length)]
     if return_stats:
         results += [call.as_stats(mean), call.as_stats(rstd)]
@@ -734,15 +738,14 @@ def _new_averages(
     eps: float,
     momentum: float,
     count: int,
-) -> list[np.ndarray | None]:
+) -> list[np.ndarray]:
     """The running statistics after this batch; none if none were given."""
-    if all(old is None for old in running):
-        return []
     with np.errstate(all="ignore"):
         variance = np.maximum(1 / (rstd * rstd) - eps, 0) * (count / max(count - 1, 1))
     return [
-        None if old is None else _average(old, new, momentum)
+        _average(old, new, momentum)
         for old, new in zip(running, (mean, variance), strict=True)
+        if old is not None
     ]
 
 
@@ -803,15 +806,6 @@ def batch_norm_grad(
 # --- Common to the gradients ----------------------------------------------------------------------
 
 
-def _with_places(call: RowCall) -> RowCall:
-    if call.x.ndim < 3:
-        raise ValueError(
-            f"x must have a spatial axis besides batch and channels, got shape {call.x.shape}: one "
-            f"element a channel has no variance"
-        )
-    return call
-
-
 def _bound(x: Any, gamma: Any, eps: Any, name: str = "x") -> RowCall:
     return RowCall({name: x}, {"gamma": gamma}, eps=not_negative(eps, "eps"))
 
@@ -827,5 +821,5 @@ def _gradients(
     """(dx, dgamma, …): of all parameters where there is a gamma; beta's does not depend on beta."""
     channels = () if gamma is None else kernels.channels
     wrt = (*kernels.arrays, *channels)
-    found = call.backward(kernels, incoming, wrt, statistics, out, channels)
+    found = call.backward(kernels, incoming, wrt, statistics, out, channels, {"dresult1": "dsum"})
     return tuple(found.get(name) for name in (*kernels.arrays, *kernels.channels))

@@ -70,7 +70,9 @@ class Specialisation(NamedTuple):
 
     def __str__(self) -> str:
         what = "forward" if self.wrt is None else f"gradient of {', '.join(self.wrt)}"
-        return " ".join([what, *filter(None, self.static), *(f"({n} a channel)" for n in self.channels)])
+        return " ".join(
+            [what, *filter(None, self.static), *(f"({n} a channel)" for n in self.channels)]
+        )
 
 
 class Operator:

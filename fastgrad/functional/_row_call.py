@@ -68,13 +68,24 @@ class RowCall:
         return self._viewed(tuple(range(x.ndim)), rows)
 
     def by_groups(self, num_groups: Any, data_format: str) -> RowCall:
-        """Rows are the groups of channels of each item; every channel is one if `num_groups` is None."""
+        """Rows are the groups of channels of each item."""
         axes, channels, places = self._channels_first(data_format)
-        groups = channels if num_groups is None else _divisor(num_groups, channels, self.x.shape)
-        items = self.x.shape[0]
-        length = channels // max(groups, 1) * places
+        groups = _divisor(num_groups, channels, self.x.shape)
+        items, length = self.x.shape[0], channels // groups * places
         self._channel_shape, self._stats_shape = (channels,), (items, groups)
         return self._viewed(axes, Rows(items * groups, length, max(places, 1), groups))
+
+    def by_each_channel(self, data_format: str) -> RowCall:
+        """Rows are the channels of each item."""
+        axes, channels, places = self._channels_first(data_format)
+        if self.x.ndim < 3:
+            raise ValueError(
+                f"{self._name} must have a spatial axis besides batch and channels, got shape "
+                f"{self.x.shape}: one element a channel has no variance"
+            )
+        self._channel_shape, self._stats_shape = (channels,), (self.x.shape[0], channels)
+        rows = Rows(self.x.shape[0] * channels, places, max(places, 1), max(channels, 1))
+        return self._viewed(axes, rows)
 
     def by_channels(self, data_format: str) -> RowCall:
         """Rows are the channels, over all items."""
@@ -156,10 +167,9 @@ class RowCall:
 
     # --- The call
 
-    def forward(self, kernels: RowKernels, with_stats: bool, out: Any) -> tuple[np.ndarray, ...]:
-        """The results, then the statistics where they are wanted: float64, one a row."""
-        results = kernels.forward(self._given(), self.view, _as_outs(out), with_stats)
-        return tuple(results.values())
+    def forward(self, kernels: RowKernels, with_stats: bool, out: Any) -> dict[str, np.ndarray]:
+        """The results by name, then the statistics where they are wanted: float64, one a row."""
+        return kernels.forward(self._given(), self.view, _as_outs(out), with_stats)
 
     def backward(
         self,
@@ -169,6 +179,7 @@ class RowCall:
         statistics: Mapping[str, Any] | None = None,
         out: Any = None,
         channels: Sequence[str] | None = None,
+        called: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Gradients by operand.
 
@@ -186,16 +197,20 @@ class RowCall:
             For the gradients of arrays.
         channels : sequence of str, optional
             The parameters that the forward call had, if not those that are given here.
+        called : dict of str to str, optional
+            What the caller knows incoming gradients by.
         """
-        dys = {name: as_operand(value, name) for name, value in incoming.items()}
-        for name, array in dys.items():
-            check_same(array, name, self.x, self._name)
+        dys = {}
+        for name, value in incoming.items():
+            own = (called or {}).get(name, name)
+            dys[name] = as_operand(value, own)
+            check_same(dys[name], own, self.x, self._name)
         saved = self._saved(statistics or {})
         given = self._given(saved)
-        own = tuple(given.channels) if channels is None else tuple(channels)
-        wanted = (*self._arrays, *own, *self._numbers) if wrt is None else tuple(wrt)
+        had = tuple(given.channels) if channels is None else tuple(channels)
+        wanted = (*self._arrays, *had, *self._numbers) if wrt is None else tuple(wrt)
         gradients = kernels.backward(
-            dys, given, self.view, wanted, _as_outs(out), is_saved=bool(saved), channels=own
+            dys, given, self.view, wanted, _as_outs(out), is_saved=bool(saved), channels=had
         )
         return {name: self._as_gradient(name, gradients[name], given) for name in wanted}
 
@@ -223,7 +238,7 @@ def not_negative(value: Any, name: str) -> float:
     """`value`, if it is a number of at least 0."""
     number = _number(value, name)
     if not number >= 0:
-        raise ValueError(f"{name} must not be negative, got {value}")
+        raise ValueError(f"{name} must be a number of at least 0, got {value}")
     return number
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..program.row_program import FULL, RowProgram
+from ..program.row_derive import incoming_gradients
+from ..program.row_program import RowProgram
 from ._operator import Specialisation, subsets
 from ._row_call import RowCall
 from ._rows import RowKernels
@@ -57,9 +58,10 @@ class RowOperator:
         """The value: see the operator's own docstring."""
         with_stats = keywords.pop("return_stats", False) if self.kernels.saved else False
         call = self._bind(*args, **keywords)
-        values = call.forward(self.kernels, with_stats, out)
-        count = len(self.kernels.program().named(FULL))
-        results = (*values[:count], *map(call.as_stats, values[count:]))
+        results = tuple(
+            call.as_stats(value) if with_stats and name in self.kernels.saved else value
+            for name, value in call.forward(self.kernels, with_stats, out).items()
+        )
         return results if len(results) > 1 else results[0]
 
     def grad(
@@ -95,7 +97,7 @@ class RowOperator:
         statistics = {name: keywords.pop(name, None) for name in self.kernels.saved}
         call = self._bind(*args, **keywords)
         wanted = self._wrt(wrt, args, keywords)
-        incoming = self._incoming(dy)
+        incoming = self._incoming(dy, self.given(*args, **keywords))
         found = call.backward(self.kernels, incoming, wanted, statistics, out)
         return tuple(found[name] for name in wanted)
 
@@ -151,16 +153,16 @@ class RowOperator:
         program = self.kernels.program(own.channels, own.wrt, bool(statistics))
         self.kernels.walk(program, dtype, form == "runs").prepare()
 
-    def _incoming(self, dy: Any) -> Mapping[str, Any]:
-        results = self.kernels.program().named(FULL)
-        given = dy if isinstance(dy, tuple) else (dy,)
-        if len(given) != len(results):
+    def _incoming(self, dy: Any, given: Sequence[str]) -> dict[str, Any]:
+        channels = tuple(name for name in self.kernels.channels if name in given)
+        names = incoming_gradients(self.kernels.program(channels))
+        values = dy if isinstance(dy, tuple) else (dy,)
+        if len(values) != len(names):
             raise ValueError(
-                f"dy must hold a gradient for each of {len(results)} results of {self.__name__}, "
-                f"got {len(given)}"
+                f"dy must hold a gradient for each of {len(names)} results of {self.__name__}, "
+                f"got {len(values)}"
             )
-        names = ["dy", *(f"d{result.name}" for result in results[1:])]
-        return dict(zip(names, given, strict=True))
+        return dict(zip(names, values, strict=True))
 
     def arguments(self, *args: Any, **keywords: Any) -> dict[str, Any]:
         """The arguments of a call by name."""
@@ -218,7 +220,8 @@ def rowwise(function: Callable) -> RowOperator:
     Notes
     -----
     The walk makes as many passes over a row as its reductions follow on each other; a row stays in the
-    cache between them. 16-bit is computed in float32, float32 in float64, sums in float64.
+    cache between them. 16-bit and float32 are computed in float32; the numbers of a row, and sums, are
+    float64.
 
     Examples
     --------
@@ -229,6 +232,8 @@ def rowwise(function: Callable) -> RowOperator:
     >>> y = l2_normalize(x)
     >>> dx, dscale, deps = l2_normalize.grad(dy, x, scale)
     """
+    if not function.__name__.isidentifier():
+        raise TypeError("an operator needs a name: write def name(x): return …, not a lambda")
     arrays, channels, scalars = _kinds(function)
     kernels = RowKernels(function, function.__name__, arrays, channels, scalars)
 

@@ -242,8 +242,9 @@ class RowKernels:
         precision: Precision,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         rows = view.rows
-        by_run = rows.inner > 1 and bool(program.channels or rows.run)
-        if not by_run and not program.channels:
+        has_channels = bool(program.channels or program.named(PER_CHANNEL))
+        by_run = rows.inner > 1 and (has_channels or rows.run > 0)
+        if not by_run and not has_channels:
             rows = Rows(rows.count, rows.length)
         arrays = [given.arrays[name] for name in program.arrays]
         everything = [*arrays, *results]

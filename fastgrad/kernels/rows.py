@@ -189,7 +189,7 @@ class _Source:
             whole=_lines(8, self._whole()),
             unit=_lines(8, _UNITS_BY_RUN if self._text.by_run else _UNITS_BY_LANE),
             split=_lines(8, self._split()),
-            finish=_lines(12, self._combined(len(self._text.passes))),
+            finish=_lines(12, self._combined(len(self._text.passes)) or ["pass"]),
             row_results=_lines(8, self._text.row_results),
             row_results_in_piece=_lines(12, self._text.row_results),
         )

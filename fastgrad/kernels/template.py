@@ -60,10 +60,19 @@ _TAKEN = frozenset(
             "run_at",
         ),
         *("in_part", "scatter", "stream_out", "store_fence", "add_to_channels"),
+        # The walk over rows.
+        *("rows", "per_unit", "length", "run", "span", "row_groups", "channels", "per_partial"),
+        *("block", "parts", "part", "row", "piece", "pieces", "count", "other", "origin", "offset"),
+        *("partial", "begin", "end", "position", "run_end", "channel", "first", "row_length"),
+        *("piece_sums", "total", "shift", "squares", "distance", "mean_t", "bounds", "flush"),
+        *("fma", "accumulate", "accumulate_product", "merge_moments"),
     )
 )
 #: Forms of such names: values, tiles, elements, constants; and what `local_name` itself makes.
-_TAKEN_FORMS = re.compile(r"v\d+(_q|_s1|_s2)?|(ub|direct|run)_.*|.*_(t|i)|[A-Z]+|.*_|.*_to_.*")
+_TAKEN_FORMS = re.compile(
+    r"[var]\d+(_q|_s1|_s2|_l)?|[smq]\d+_\d+(_p)?|(ub|direct|run)_.*|.*_(t|i|f|l|p|lo|rows)"
+    r"|[A-Z]+|.*_|.*_to_.*"
+)
 
 
 def local_name(name: str) -> str:

@@ -61,6 +61,8 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "add": lambda a, b: (_number(1.0), _number(1.0)),
     "sub": lambda a, b: (_number(1.0), _number(-1.0)),
     "mul": lambda a, b: (b, a),
+    # By the number in terms of the product: a alone may be beyond all bounds.
+    "scale": lambda a, b: (b, m.emit("scale", a, b) / b),
     "div": lambda a, b: (m.reciprocal(b), -(a / b) / b),
     "exp": lambda z: (m.exp(z),),
     "exp2": lambda z: (m.exp2(z) * math.log(2),),

@@ -46,6 +46,7 @@ INFIX = {
     "add": "+",
     "sub": "-",
     "mul": "*",
+    "scale": "*",
     "div": "/",
     "less": "<",
     "less_equal": "<=",

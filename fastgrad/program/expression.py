@@ -88,8 +88,8 @@ def make(op: str, *args: Node) -> Node:
     return _intern(op, args, is_array=op not in REDUCTIONS and any(arg.is_array for arg in args))
 
 
-#: The number of lanes of a row.
-ROW_LENGTH = operand("row_length", False)
+#: The number of lanes of a row. No operand of a user's has such a name.
+ROW_LENGTH = operand("_row_length", False)
 
 
 def walk(*roots: Node) -> Iterator[Node]:

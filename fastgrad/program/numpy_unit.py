@@ -93,6 +93,7 @@ EVALUATE: dict[str, Callable] = {
     "add": _quiet(np.add),
     "sub": _quiet(np.subtract),
     "mul": _quiet(np.multiply),
+    "scale": _quiet(np.multiply),
     "div": _quiet(np.divide),
     "exp": _quiet(np.exp),
     "exp2": _quiet(np.exp2),

@@ -52,6 +52,8 @@ def _mul(a: Node, b: Node) -> Node | None:
         return a
     if _is(a, 1.0):
         return b
+    if b.op == "rstd" and a.is_array:
+        return make("scale", a, b)  # which no sum is to be taken apart into
     if b.op == "const" and a.op in ("mul", "div") and a.args[1].op == "const":
         k = a.args[1].value
         joined = k * b.value if a.op == "mul" else b.value / k if k else math.inf

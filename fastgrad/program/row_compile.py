@@ -27,6 +27,7 @@ import numpy as np
 from fastgrad.runtime.compiler import kernel
 from fastgrad.vector_unit import maths as vu
 {casts}from fastgrad.vector_unit.data_copy import run_at, scatter, store_fence, stream_out, tile_of
+from fastgrad.vector_unit.lanes import fma
 from fastgrad.vector_unit.memory import borrowed, read, tile_at, window, write
 from fastgrad.vector_unit.reductions import (
     accumulate,

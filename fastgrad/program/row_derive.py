@@ -24,6 +24,7 @@ from .row_program import FULL, PER_CHANNEL, PER_ROW, RowProgram, RowResult
 
 __all__ = [
     "Kinds",
+    "incoming_gradients",
     "substitute",
     "trace_given_rows",
     "trace_rows",
@@ -35,24 +36,31 @@ Kinds = Mapping[str, str]
 
 
 def trace_rows(function: Callable, name: str, kinds: Kinds) -> RowProgram:
-    """The forward program of `function`, which returns a value, or values, for every lane.
-
-    A result that does not depend on a lane is one a row.
-    """
-    operands = [_operand(own, kinds) for own in kinds]
-    traced = function(*map(Traced, operands))
+    """The forward program of `function`, which returns a value, or values, for every lane."""
+    traced = function(*(Traced(_operand(own, kinds)) for own in kinds))
     values = traced if isinstance(traced, tuple) else (traced,)
     if traced is None or not values:
         raise TraceError(f"{name} must return a value for every lane, got {traced!r}")
     nodes = [as_number(_node(value)) for value in values]
-    if not nodes[0].is_array:
-        raise TraceError(f"the first result of {name} must have a value for every lane")
-    names = ["y" if "y" not in kinds else "out", *(f"result{i}" for i in range(1, len(nodes)))]
-    results = [
-        RowResult(own, node, FULL if node.is_array else PER_ROW)
-        for own, node in zip(names, nodes, strict=True)
-    ]
+    if not all(node.is_array for node in nodes):
+        raise TraceError(f"each result of {name} must have a value for every lane")
+    names = [_free("out" if "y" in kinds else "y", kinds)]
+    for index in range(1, len(nodes)):
+        names.append(_free(f"result{index}", kinds))
+    results = [RowResult(own, node) for own, node in zip(names, nodes, strict=True)]
     return _program(name, kinds, results)
+
+
+def incoming_gradients(forward: RowProgram) -> list[str]:
+    """What the gradient of each result is called."""
+    return ["dy", *(f"d{result.name}" for result in forward.named(FULL)[1:])]
+
+
+def _free(name: str, kinds: Kinds, others: Sequence[str] = ()) -> str:
+    """`name`, or one like it, that neither it nor its gradient's is an operand's name."""
+    while {name, f"d{name}"} & {*kinds, *others}:
+        name += "_"
+    return name
 
 
 def trace_rows_backward(
@@ -77,14 +85,17 @@ def trace_rows_backward(
     """
     variables = _Variables.of(forward)
     full = forward.named(FULL)
-    incoming = ["dy", *(f"d{result.name}" for result in full[1:])]
+    incoming = incoming_gradients(forward)
     seeds = [operand(name, True) for name in incoming]
     values = [variables.cut(result.value) for result in full]
     seeds, values, inner = _opened(seeds, values, variables, kinds)
     gradients = _row_gradients(variables, seeds, values)
     results = [
         _as_result(
-            name, _gradient(variables, seeds, values, gradients, _operand(name, kinds)), kinds
+            name,
+            _gradient(variables, seeds, values, gradients, _operand(name, kinds)),
+            kinds,
+            incoming,
         )
         for name in wrt
     ]
@@ -114,6 +125,10 @@ def trace_given_rows(
     One for each operand in order: of an array or channel a value for every lane; what a number gets is
     summed over the lanes.
     """
+    if len(forward.named(FULL)) > 1:
+        raise TraceError(
+            f"{forward.name} has several results: its backward cannot be given by hand"
+        )
     operands = {name: Traced(_operand(name, kinds)) for name in kinds}
     traced = function(Traced(operand("dy", True)), **operands, **missing)
     given = tuple(traced) if isinstance(traced, tuple | list) else (traced,)
@@ -123,7 +138,7 @@ def trace_given_rows(
             f"it takes one for each of {len(kinds)} operands: {', '.join(kinds)}"
         )
     nodes = dict(zip(kinds, (as_number(_node(value)) for value in given), strict=True))
-    results = [_as_result(name, nodes[name], kinds) for name in wrt]
+    results = [_as_result(name, nodes[name], kinds, ["dy"]) for name in wrt]
     return _program(_gradient_name(forward, wrt, "_given"), {"dy": "array", **kinds}, results)
 
 
@@ -167,11 +182,11 @@ def _only_way_in(value: Node, variables: _Variables, kinds: Kinds) -> Node:
     return value
 
 
-def _as_result(name: str, value: Node, kinds: Kinds) -> RowResult:
+def _as_result(name: str, value: Node, kinds: Kinds, incoming: Sequence[str]) -> RowResult:
     """The gradient of an operand: summed over a row for a number."""
     kind = {"array": FULL, "channel": PER_CHANNEL, "number": PER_ROW}[kinds[name]]
     total = build("reduce_sum", value) if kind == PER_ROW else value
-    return RowResult(f"d{name}", total, kind, name)
+    return RowResult(_free(f"d{name}", kinds, incoming), total, kind, name)
 
 
 def _operand(name: str, kinds: Kinds) -> Node:

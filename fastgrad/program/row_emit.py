@@ -12,13 +12,14 @@ it afterwards, so that the sums of the row and those of its channels are the sam
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..kernels.template import local_name
 from ..vector_unit.precision import Precision
 from .emit import instruction
-from .expression import Node, operand, walk
+from .expression import ROW_LENGTH, Node, operand, walk
 from .optimize import split_factors
 from .row_derive import substitute
 from .row_program import FULL, PER_CHANNEL, PER_ROW, RowProgram, passes_below
@@ -80,8 +81,9 @@ class RowText:
         self._depth = passes_below(program.nodes)
         self._names: dict[Node, str] = {}
         self._channels = {name: operand(name, True) for name in program.channels}
-        for name in (*program.numbers, *program.per_row, "row_length"):
+        for name in (*program.numbers, *program.per_row):
             self._names[operand(name, False)] = local_name(name)
+        self._names[ROW_LENGTH] = "row_length"
         self.passes = [Pass() for _ in range(program.passes)]
         self.last = Pass()  # what is left to compute when all passes have ended
         for index in range(program.passes):
@@ -300,14 +302,24 @@ class _Lanes:
     def _values(self, roots: Sequence[Node]) -> tuple[list[str], list[str]]:
         """Lines that compute `roots` for lane i, and what they are called."""
         lowered = exact_tails(*roots)
+        products = _fused_products(lowered)
         names: dict[Node, str] = {}
         lines: list[str] = []
         for node in walk(*lowered):
-            if node.args:
-                names[node] = f"v{len(lines)}"
-                lines += self._instruction(names[node], node, [names[arg] for arg in node.args])
-            else:
+            if not node.args:
                 names[node] = self._leaf(node, lines)
+            elif node in products:
+                continue  # the sum that it is in computes it
+            else:
+                names[node] = f"v{len(lines)}"
+                product = next((arg for arg in node.args if arg in products), None)
+                if node.op == "add" and product is not None:
+                    (other,) = (arg for arg in node.args if arg is not product)
+                    three = ", ".join(names[arg] for arg in (*product.args, other))
+                    lines.append(f"{names[node]} = fma({three})")
+                else:
+                    args = [names[arg] for arg in node.args]
+                    lines += self._instruction(names[node], node, args)
         return lines, [names[node] for node in lowered]
 
     def _leaf(self, node: Node, lines: list[str]) -> str:
@@ -352,3 +364,19 @@ class _Lanes:
             return f"np.float64({local_name(node.name) + '_t' if is_channel else node.name})"
         (line,) = instruction("", node, [f"({self._formula(arg)})" for arg in node.args])
         return line.removeprefix(" = ")
+
+
+def _fused_products(roots: Sequence[Node]) -> set[Node]:
+    """Products that a sum takes in without rounding them: those of lanes that nothing else reads."""
+    reads = Counter(arg for node in walk(*roots) for arg in node.args)
+    reads.update(roots)
+    found: set[Node] = set()
+    for node in walk(*roots):
+        if node.op == "add":
+            own = [
+                arg
+                for arg in node.args
+                if arg.op in ("mul", "scale") and arg.is_array and reads[arg] == 1
+            ]
+            found.update(own[:1])
+    return found

@@ -15,11 +15,11 @@ _ASCEND = {
     "sqrt": "Sqrt", "rsqrt": "Rsqrt", "abs": "Abs", "floor": "Floor", "minimum": "Min",
     "maximum": "Max", "less": "Compare", "less_equal": "Compare", "greater": "Compare",
     "greater_equal": "Compare", "equal": "Compare", "not_equal": "Compare", "where": "Select",
-    "softplus": "Softplus", "rounded": "Cast",
+    "softplus": "Softplus", "rounded": "Cast", "scale": "Mul",
 }  # fmt: skip
 
 #: Vector-vector instructions that have a vector-scalar form, with an `s` at the end.
-_WITH_SCALAR = ("add", "sub", "mul", "div", "minimum", "maximum")
+_WITH_SCALAR = ("add", "sub", "mul", "scale", "div", "minimum", "maximum")
 
 
 def ascend_name(node: Node) -> str:
