@@ -184,6 +184,7 @@ def test_layouts_hold_what_is_written(dtype):
 
 def test_every_function_of_the_language_has_a_reference():
     names = set(fastgrad.maths.__all__) - {"TraceError", "Traced", "emit"}
+    names -= {"mean", "sum", "variance"}  # of a row: no elementwise operator has them
     assert names <= set(vars(duals.MATHS))
 
 
