@@ -66,7 +66,7 @@ def prepared(backend: Any, case: Case) -> Prepared:
     try:
         made: Prepared = backend.prepare(case, input_arrays(case, seed=0))
     except Unsupported as reason:
-        pytest.skip(str(reason))
+        pytest.skip(str(reason))  # no test: a contender has no such call to be timed
     made.call()  # compiles; the number of rounds is chosen by the first call that is timed
     wait_until_idle()  # also the threads of the contender before
     return made

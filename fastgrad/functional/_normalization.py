@@ -199,7 +199,7 @@ def group_norm_grad(
     Notes
     -----
     Pass 1 walks the tiles of a group and reduces Σ dy and Σ dy · (x - mean) of each channel; pass 2 walks
-    the same tiles, still in the cache, and writes `dx`. Sums are float64 in an order that depends on the
+    the same tiles, still in the cache, and writes `dx`. Sums are taken in an order that depends on the
     shape alone. Source: the article on a GroupNorm backward operator in Ascend C.
     """
     call = _bound(x, gamma, eps).by_groups(num_groups, data_format)

@@ -18,7 +18,7 @@ from ..program.trace import trace_backward, trace_forward, trace_given_backward
 from ._arguments import Channel, as_operand, as_parameter, choose
 from ._run import ProgramRunner
 
-__all__ = ["Operator", "Specialisation", "elementwise", "subsets"]
+__all__ = ["Operator", "Specialisation", "by_name", "elementwise", "subsets"]
 
 
 def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
@@ -117,7 +117,7 @@ class Operator:
         return f"<fastgrad operator {self.__name__}{self.__signature__}>"
 
     def __reduce__(self) -> str | tuple:
-        return _by_name, (self.__module__, self.__qualname__)
+        return by_name, (self.__module__, self.__qualname__)
 
     def __call__(self, /, *args: Any, **keywords: Any) -> Any:
         """The value: see the operator's own docstring."""
@@ -344,7 +344,7 @@ def _are_floats(parameters: tuple) -> bool:
     return not [value for value in parameters if type(value) is not float]
 
 
-def _by_name(module: str, name: str) -> Operator:
+def by_name(module: str, name: str) -> Any:
     """Operators are pickled by name, as functions are."""
     import importlib
 

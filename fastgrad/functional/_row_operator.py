@@ -12,7 +12,7 @@ import numpy as np
 
 from ..program.row_derive import incoming_gradients
 from ..program.row_program import RowProgram
-from ._operator import Specialisation, subsets
+from ._operator import Specialisation, by_name, subsets
 from ._row_call import RowCall
 from ._rows import RowKernels
 
@@ -24,7 +24,6 @@ class RowOperator:
 
     Parameters
     ----------
-    name : str
     kernels : RowKernels
         Its programs.
     bind : callable
@@ -52,7 +51,7 @@ class RowOperator:
         return f"<fastgrad operator {self.__name__}{self.__signature__}>"
 
     def __reduce__(self) -> str | tuple:
-        return _by_name, (self.__module__, self.__qualname__)
+        return by_name, (self.__module__, self.__qualname__)
 
     def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Any:
         """The value: see the operator's own docstring."""
@@ -284,10 +283,3 @@ def _kinds(function: Callable) -> tuple[list[str], list[str], list[str]]:
     if not arrays:
         raise TypeError("an operator takes at least one array: an argument without a default")
     return arrays, channels, scalars
-
-
-def _by_name(module: str, name: str) -> RowOperator:
-    """Operators are pickled by name, as functions are."""
-    import importlib
-
-    return getattr(importlib.import_module(module), name)

@@ -113,8 +113,6 @@ class _Source:
         program, precision = text.program, text.precision
         self._channels = [local_name(name) for name in program.channels]
         self._sums = [name for name, _ in fields.sums]
-        self._full = [name for name, _ in (*fields.operands, *fields.results)]
-        self._buffers = [f"ub_{name}" for name in self._full]
         self._per_row = [local_name(name) for name in program.per_row]
         self._row_results = [local_name(r.name) for r in program.results if r.kind == "row"]
         self._numbers = [local_name(name) for name in program.numbers]
@@ -174,8 +172,8 @@ class _Source:
         ]
         arrays = [name for name, kind in signature if "[" in kind]
         buffers = [
-            _buffer(name, kind, row)
-            for row, (name, kind) in enumerate((*self._fields.operands, *self._fields.results))
+            f"ub_{name} = np.empty(min(CHUNK, length), np.{kind})"
+            for name, kind in (*self._fields.operands, *self._fields.results)
         ]
         borrowed = [f"{name} = borrowed({name})" for name in arrays]
         per_row = [f"{name} = {name}_rows[row]" for name in self._per_row]
@@ -320,10 +318,6 @@ def _merge(own: Pass, piece: Callable[[str], str]) -> list[str]:
         more = f"end - begin, {piece(mean)}, {piece(squares)}"
         lines.append(f"{mean}, {squares} = merge_moments(begin, {mean}, {squares}, {more})")
     return lines
-
-
-def _buffer(name: str, kind: str, row: int) -> str:
-    return f"ub_{name} = np.empty(min(CHUNK, length), np.{kind})"
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
