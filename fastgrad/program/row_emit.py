@@ -1,7 +1,7 @@
 """The compiler of row programs: for each pass a fused loop over a tile, and the numbers between passes.
 
-A pass is a loop over a tile, which adds to sums and, in the last pass, writes the results. Where a variance is
-taken, a loop before it finds the tile's mean and squared distances. `kernels/rows.py` puts all together.
+A pass is a loop over a tile, which adds to sums and, in the last pass, writes the results. Where a variance
+is taken, a loop before it finds mean and squared distances of the tile. `kernels/rows.py` joins them.
 
 Two forms of the same program differ in its channels. By *lane*, every lane is a channel of its own, as in
 a layer norm: parameters are tiles, and their gradients are added to lane by lane. By *run*, some lanes in a
