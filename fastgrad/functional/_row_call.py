@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.rows import Rows
+from ..kernels.row_walk import Rows
 from ..runtime.settings import positive_integer
 from ._arguments import as_operand, check_same, choose
 from ._rows import Given, RowKernels, View

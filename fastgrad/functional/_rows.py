@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.layout import dense, layout_of
-from ..kernels.rows import Rows, RowWalk
+from ..kernels.row_walk import Rows, RowWalk
 from ..program.expression import Node
 from ..program.row_compile import compiled_rows
 from ..program.row_derive import trace_given_rows, trace_rows, trace_rows_backward

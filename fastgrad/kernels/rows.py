@@ -15,43 +15,22 @@ The gradient of a channel is summed by blocks of rows that are as few as the sha
 
 from __future__ import annotations
 
-import functools
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..runtime import threads
-from . import launch
-from .elementwise import store_mode
-from .layout import Layout
 from .template import Fields, constants, local_name
 
 if TYPE_CHECKING:
     from ..program.row_emit import Pass, RowText
 
-__all__ = ["CHUNK", "RowWalk", "Rows", "source"]
+__all__ = ["CHUNK", "source"]
 
 #: Elements that are summed at a time, and the size of a tile.
 CHUNK = 2048
 #: Lanes that are summed in the compute dtype, in many partial sums; what they give is summed in float64.
 SUMMED = 512
-#: Elements of a piece, about.
-_PIECE = 1 << 16
-#: Fewer rows than these are split into their pieces.
-_FEW_ROWS = 32
-#: Blocks of rows in a launch, at most.
-_BLOCKS = 64
-#: And about as many lanes for each element of their sums; but this many blocks, if there are so many rows.
-_ROWS_OF_A_SUM, _LEAST_BLOCKS = 16, 8
-#: Long rows that are summed by channel are split where there are fewer than these.
-_FEW_SUMMED_ROWS = 512
-#: Elements of a block of short rows, at least.
-_LEAST_BLOCK = 1 << 12
 
 _WALK = '''
 
@@ -326,153 +305,3 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 def _lines(indent: int, lines: Sequence[str]) -> str:
     return textwrap.indent("\n".join(lines), " " * indent)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """How rows and their channels lie in the logical order of the elements.
-
-    Attributes
-    ----------
-    count, length : int
-        Rows, and lanes of each.
-    inner : int
-        Lanes in a row that share a channel.
-    groups : int
-        Rows that follow each other with channels of their own, before the channels repeat.
-    run : int
-        Lanes that lie side by side in memory where rows do not, so that no tile is gathered; a tile ends
-        with them. 0 where rows lie side by side, or too few lanes do.
-    """
-
-    count: int
-    length: int
-    inner: int = 1
-    groups: int = 1
-    run: int = 0
-
-    @property
-    def channels(self) -> int:
-        """Channels in all."""
-        return self.groups * (self.length // self.inner)
-
-    @functools.cached_property
-    def pieces(self) -> tuple[int, int, int, int]:
-        """Pieces of a row, and by which they are found: blocks, parts of one, lanes of a part."""
-        if self.inner >= _PIECE:
-            block, parts = self.inner, -(-self.inner // _PIECE)
-        else:
-            block, parts = max(1, _PIECE // self.inner) * self.inner, 1
-        return -(-self.length // block) * parts, block, parts, -(-block // parts)
-
-    @property
-    def per_partial(self) -> int:
-        """Rows whose sums of a channel are taken together.
-
-        So few that all cores have some, so many that the sums are small beside the rows.
-        """
-        items = self.count // self.groups
-        blocks = max(items * self.inner // _ROWS_OF_A_SUM, min(items, _LEAST_BLOCKS), 1)
-        return self.groups * -(-items // min(blocks, _BLOCKS))
-
-
-class RowWalk:
-    """The compiled walk of one row program in one precision.
-
-    Parameters
-    ----------
-    module : module
-        A generated module with `tiles`.
-    text : RowText
-        Of its program.
-    nanoseconds : float
-        What a lane costs, about.
-    """
-
-    def __init__(self, module: ModuleType, text: RowText, nanoseconds: float):
-        #: The kernel.
-        self.tiles, self._pieces = module.tiles, module.pieces
-        self._nanoseconds = nanoseconds
-        program = text.program
-        self._passes = len(text.passes)
-        self._columns = sum(len(own.totals) for own in text.passes)
-        self._channel_sums = len(program.named("channel"))
-        self._by_run = text.by_run
-        self._row_results = len(program.named("row"))
-
-    def prepare(self) -> None:
-        """Compile or load all that a call needs."""
-        launch.prepare(self.tiles)
-
-    def __call__(
-        self,
-        arrays: Sequence[np.ndarray],
-        channels: Sequence[np.ndarray],
-        per_row: Sequence[np.ndarray],
-        numbers: Sequence[float],
-        rows: Rows,
-        where: Layout,
-        in_place: bool,
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Compute everything; returns the results of one number a row, and the sums of the channels.
-
-        Parameters
-        ----------
-        arrays : sequence of ndarray
-            Operands, then results; each flat, as far as `where` calls it dense.
-        channels : sequence of ndarray
-            Parameters of one element a channel, in the compute dtype.
-        per_row : sequence of ndarray
-            Operands of one number a row, float64.
-        numbers : sequence of float
-            Operands of one number in all.
-        rows : Rows
-            The shape of the problem.
-        where : Layout
-            Where the elements lie, in logical order.
-        in_place : bool
-            Whether a result is one of the operands.
-        """
-        pieces, block, parts, part = rows.pieces
-        sums_by_lane = bool(self._channel_sums) and not self._by_run
-        is_split = pieces > 1 and rows.count < (_FEW_SUMMED_ROWS if sums_by_lane else _FEW_ROWS)
-        if is_split:
-            per_partial = rows.count if sums_by_lane else 1
-            partials = rows.count * parts if self._by_run else 1
-        else:
-            per_partial = rows.per_partial
-            partials = -(-rows.count // per_partial)
-        sums = [np.zeros(partials * rows.channels) for _ in range(self._channel_sums)]
-        row_results = [np.empty(rows.count) for _ in range(self._row_results)]
-        piece_sums = np.empty((rows.count * pieces if is_split else 0, max(self._columns, 1)))
-        moved = rows.count * rows.length * len(arrays) * arrays[0].itemsize
-        shape, layouts = where
-        per_unit = self._rows_of_a_unit(rows)
-        rest = (
-            *(rows.length, rows.inner, rows.run or rows.inner, rows.run or rows.length),
-            *(rows.groups, rows.channels, per_partial, block, parts, part),
-            *(store_mode(moved, in_place), shape, layouts),
-            *(*arrays, *channels, *per_row, *row_results, *sums, piece_sums, *numbers),
-        )
-        work = rows.count * rows.length * self._nanoseconds
-        if is_split:
-            cores = threads.cores_for(work / self._passes)
-            for stage in range(self._passes + bool(self._row_results)):
-                is_pass = stage < self._passes
-                count = rows.count * pieces // per_partial if is_pass else rows.count
-                launch.run(self._pieces, min(cores, count), count, (rows.count, stage, *rest))
-        else:
-            count = -(-rows.count // per_unit)
-            cores = min(threads.cores_for(work), count)
-            launch.run(self.tiles, cores, count, (rows.count, per_unit, *rest))
-        with np.errstate(invalid="ignore", over="ignore"):
-            totals = [own.reshape(partials, -1).sum(axis=0) for own in sums]
-        return row_results, totals
-
-    def _rows_of_a_unit(self, rows: Rows) -> int:
-        """Rows that one core takes together: those that share sums, and not too few elements."""
-        if self._channel_sums and rows.per_partial > rows.groups:
-            return rows.per_partial
-        if self._channel_sums:
-            return 1
-        return max(1, _LEAST_BLOCK // rows.length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from ..kernels import rows
-from ..kernels.rows import RowWalk
+from ..kernels.row_walk import RowWalk
 from ..kernels.template import Fields, local_name
 from ..runtime.modules import load_module
 from ..vector_unit.precision import Precision
