@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
 
-from fastgrad.bench.inputs import PERIOD, values
-from fastgrad.bench.references import Terms
+from fastgrad.bench.inputs import PERIOD, repeated_part
+from fastgrad.bench.references import Expected
 from fastgrad.bench.workloads import DTYPES, Case
 
 
@@ -21,8 +22,9 @@ class Accuracy:
     Parameters
     ----------
     ulp : float
-        In units in the last place of the dtype: for 16-bit results those of the reference itself,
-        for float32 and float64 those of the largest of it and the terms that it is the sum of.
+        In units in the last place of the dtype: for 16-bit results of elementwise operators those of
+        the reference itself, for all others those of the largest of it and the terms that it is the
+        sum of.
     absolute : float
         In plain numbers.
     exactly_rounded : float
@@ -36,10 +38,12 @@ class Accuracy:
 
 def accuracy(results: Sequence[np.ndarray], case: Case, seed: int) -> Accuracy:
     """Compare the results of `case`, in the order of its reference, element by element."""
-    expected = _reference(case.operator, case.dtype, seed)
-    if len(results) != len(expected):
-        raise ValueError(f"{case.operator} gives {len(expected)} results, not {len(results)}")
-    errors = [_accuracy(got, terms, case) for got, terms in zip(results, expected)]
+    references = case.workload.results
+    if len(results) != len(references):
+        raise ValueError(f"{case.operator} gives {len(references)} results, not {len(results)}")
+    for got, reference in zip(results, references):
+        _check(got, reference.name, case)
+    errors = [_accuracy(got, one) for got, one in zip(results, _expected(case, seed))]
     return Accuracy(
         max(error.ulp for error in errors),
         max(error.absolute for error in errors),
@@ -47,35 +51,47 @@ def accuracy(results: Sequence[np.ndarray], case: Case, seed: int) -> Accuracy:
     )
 
 
-@functools.cache
-def _reference(operator: str, dtype: str, seed: int) -> list[Terms]:
-    workload = Case(operator, (PERIOD,), dtype, "out").workload
-    operands = {name: values(name, dtype, seed).astype(np.float64) for name in workload.inputs}
-    return [result.terms(operands) for result in workload.results]
-
-
-def _accuracy(result: np.ndarray, terms: Terms, case: Case) -> Accuracy:
-    if result.shape != case.shape or result.dtype != DTYPES[case.dtype]:
+def _check(result: np.ndarray, name: str, case: Case) -> None:
+    shape = case.workload.form.shape_of(name, case.shape)
+    if result.shape != shape or result.dtype != DTYPES[case.dtype]:
         raise ValueError(
-            f"{case.operator} gave {result.dtype}{result.shape}, not {case.dtype}{case.shape}"
+            f"{case.operator} gave {result.dtype}{result.shape}, not {case.dtype}{shape}"
         )
+
+
+def _expected(case: Case, seed: int) -> list[Expected]:
+    """The results of the part of the inputs that repeats."""
+    form = case.workload.form
+    part, times = form.repeating(case.shape), form.times(case.shape)
+    # Those of an elementwise operator are the same at every shape; others are too large to be kept.
+    compute = _computed_once if math.prod(part) <= PERIOD else _computed
+    return compute(Case(case.operator, part, case.dtype, "out"), times, seed)
+
+
+def _computed(part: Case, times: int, seed: int) -> list[Expected]:
+    inputs = repeated_part(part, seed)
+    operands = {name: array.astype(np.float64) for name, array in inputs.items()}
+    dtype = DTYPES[part.dtype]
+    return [one.expected(operands, part.shape, dtype, times) for one in part.workload.results]
+
+
+_computed_once = functools.cache(_computed)
+
+
+def _accuracy(result: np.ndarray, expected: Expected) -> Accuracy:
     # Most periods of a right result repeat the first one's bits: only those that differ cost.
-    flat = result.reshape(-1)
+    flat, period = result.reshape(-1), expected.value.size
     distinct: dict[bytes, tuple[np.ndarray, int]] = {}
-    for start in range(0, flat.size, PERIOD):
-        chunk = flat[start : start + PERIOD]
+    for start in range(0, flat.size, period):
+        chunk = flat[start : start + period]
         key = chunk.tobytes()
         distinct[key] = (chunk, distinct[key][1] + 1 if key in distinct else 1)
-    return _combine([(*_errors(chunk, terms), times) for chunk, times in distinct.values()])
+    return _combine([(*_errors(chunk, expected), times) for chunk, times in distinct.values()])
 
 
-def _errors(chunk: np.ndarray, terms: Terms) -> tuple[float, float, int, int]:
+def _errors(chunk: np.ndarray, expected: Expected) -> tuple[float, float, int, int]:
     """Largest error in ULP and plain, elements exactly rounded, elements, of one period."""
-    terms = tuple(term[: chunk.size] for term in terms)
-    reference = np.sum(terms, axis=0)
-    size = np.abs(reference)
-    if chunk.dtype.itemsize > 2:
-        size = np.max([size, *np.abs(terms)], axis=0)
+    reference, size = (part[: chunk.size] for part in expected)
     error = np.abs(chunk.astype(np.float64) - reference)
     # A NaN compares as neither small nor large; here it must count as infinitely wrong.
     error[np.isnan(error)] = np.inf

@@ -73,7 +73,12 @@ def _add_rows(group: Any) -> None:
     group.add_argument(
         "--op", type=names_of("operator", operators), default=[], help=", ".join(operators)
     )
-    group.add_argument("--shape", type=shapes, default=[], help="such as 1024,32x64x56x56")
+    group.add_argument(
+        "--shape",
+        type=shapes,
+        default=[],
+        help="such as 1024,32x64x56x56; N×C×… for norms over channels, wherever they are stored",
+    )
     group.add_argument(
         "--dtype", type=names_of("dtype", DTYPES), default=[], help=", ".join(DTYPES)
     )

@@ -27,7 +27,7 @@ from fastgrad.bench.repeat import compare_runs, differences, moved_table, summar
 from fastgrad.bench.report import markdown, print_report, print_table
 from fastgrad.bench.results import NoStoredRun, Results, load
 from fastgrad.bench.startup import measure_startup
-from fastgrad.bench.workloads import KERNELS, Case, beside_all, group_of, plan
+from fastgrad.bench.workloads import KERNELS, Case, Misfit, beside_all, group_of, plan
 
 Groups = list[list[Case]]
 Progress = Callable[[Iterable[list[Case]], int], Iterable[list[Case]]]
@@ -153,7 +153,10 @@ def _options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Results | 
     unknown = [name for name in options.peers if name not in CONTENDERS]
     if unknown:
         parser.error(f"peers of the stored run that are unknown here: {', '.join(unknown)}")
-    options.groups = _groups(options, before)
+    try:
+        options.groups = _groups(options, before)
+    except Misfit as reason:
+        parser.error(str(reason))
     options.second_process = _wants_second_process(options, before)
     if not options.groups and not options.second_process:
         parser.error("no row that could be measured is of these operators, shapes and dtypes")

@@ -6,25 +6,48 @@ import functools
 
 import numpy as np
 
+from fastgrad.bench.forms import PERIOD
 from fastgrad.bench.workloads import DTYPES, Case
 
-#: Values repeat after this many elements, so the float64 reference is computed once for any size.
-#: A prime, so that no tile boundary meets the same value twice.
-PERIOD = 262_147
+__all__ = ["PERIOD", "input_arrays", "repeated_part", "values"]
 
-# A wider `x` than activations usually have, so that the tails count in the errors.
-_DEVIATIONS = {"dy": 1.0, "x": 2.0, "y": 1.0}
+# A wider `x` than activations usually have, so that the tails count in the errors. New names go to the end:
+# the place of each seeds its values.
+_DEVIATIONS = {
+    "dy": 1.0,
+    "x": 2.0,
+    "y": 1.0,
+    "gamma": 0.5,
+    "beta": 0.5,
+    "residual": 2.0,
+    "sum": 2.0,
+    "dsum": 1.0,
+}
+_MEANS = {"gamma": 1.0}
 
 
 @functools.cache
 def values(name: str, dtype: str, seed: int) -> np.ndarray:
     """One period of the input `name`, normally distributed."""
     stream = np.random.default_rng([seed, list(_DEVIATIONS).index(name)])
-    return (_DEVIATIONS[name] * stream.standard_normal(PERIOD)).astype(DTYPES[dtype])
+    drawn = _DEVIATIONS[name] * stream.standard_normal(PERIOD)
+    return (_MEANS.get(name, 0.0) + drawn).astype(DTYPES[dtype])
 
 
 def input_arrays(case: Case, seed: int) -> dict[str, np.ndarray]:
     """The inputs of `case`, C-contiguous, by name."""
+    form = case.workload.form
     return {
-        name: np.resize(values(name, case.dtype, seed), case.shape) for name in case.workload.inputs
+        name: np.resize(part, form.shape_of(name, case.shape))
+        for name, part in repeated_part(case, seed).items()
+    }
+
+
+def repeated_part(case: Case, seed: int) -> dict[str, np.ndarray]:
+    """What the inputs of `case` repeat along their first axis."""
+    form = case.workload.form
+    shape = form.repeating(case.shape)
+    return {
+        name: np.resize(values(name, case.dtype, seed), form.shape_of(name, shape))
+        for name in case.workload.inputs
     }

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import fastgrad
+from fastgrad.bench.forms import Shape
 from fastgrad.program.expression import Node
 from fastgrad.program.interpret import interpret
 from fastgrad.program.optimize import build
@@ -23,6 +24,13 @@ from fastgrad.program.program import Program, Result
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Terms = tuple[Array, ...]
+
+
+class Expected(NamedTuple):
+    """A result in float64, flat, and the sizes at which its errors are judged."""
+
+    value: Array
+    size: Array
 
 
 @fastgrad.elementwise
@@ -48,6 +56,22 @@ class Reference:
     operator: fastgrad.Operator
     wrt: str = ""
     choices: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the result, as an array of the workload's form."""
+        return f"d{self.wrt}" if self.wrt else "y"
+
+    def expected(
+        self, operands: Mapping[str, Array], shape: Shape, dtype: np.dtype[Any], times: int
+    ) -> Expected:
+        """The result of operands of `shape`; a 16-bit one is judged at its own size."""
+        terms = self.terms(operands)
+        value = np.sum(terms, axis=0)
+        sizes = [np.abs(value)]
+        if dtype.itemsize > 2:
+            sizes += [np.abs(term) for term in terms]
+        return Expected(value, np.max(sizes, axis=0))
 
     def terms(self, operands: Mapping[str, Array]) -> Terms:
         """The terms of the result; parameters are 1."""

@@ -26,7 +26,8 @@ from fastgrad.bench.tables import (
     short,
     with_spread,
 )
-from fastgrad.bench.targets import Verdict, judge
+from fastgrad.bench.target import Verdict
+from fastgrad.bench.targets import judge
 from fastgrad.bench.workloads import KERNELS
 
 _MODES = {"out": "out=", "in-place": "in-place", "allocate": "allocating"}
@@ -46,13 +47,16 @@ _NOTES = (
     "its result; who cannot write into memory made before (out=) returns a new array there too. "
     "–: does not take part.",
     "Errors: the largest over all elements, against float64. Float32 in units in the last place "
-    "of the gradient or of the larger of its two terms, 16-bit in those of the result. The "
-    "reference of float64 results is float64 too: its own errors count with theirs.",
+    "of the gradient or of the largest of its terms, 16-bit in those of the result; results of norms "
+    "in those of the largest term always. The reference of float64 results is float64 too: its own "
+    "errors count with theirs.",
     "Memory: the high-water mark of the process's resident set (VmHWM) in one call, results "
     "included, over what was there before it. Calls that take less than 1 MB with everyone are in "
     "the JSON alone. Beside the articles' claims: fastgrad's bytes over the peer's.",
     "compiled and autograd time a gradient over a forward that ran before, untimed, and kept for it what "
-    "it wanted; the others start from the inputs. The peak of jax is what XLA planned for the call.",
+    "it wanted; the others start from the inputs. Gradients of norms take what a forward saved, which ran "
+    "before, untimed: statistics with fastgrad and where aten has a kernel, else a graph of autograd; "
+    "jax and mindspore compute it again. The peak of jax is what XLA planned for the call.",
     "Every contender runs in a process of its own with the same number of threads and the default "
     "waiting policy of its OpenMP; the next one starts when its threads are asleep.",
 )
@@ -247,7 +251,7 @@ def article_table(results: Results) -> Table:
 
 
 def _claim_rows(claim: Claim, results: Results) -> Iterator[list[Cell]]:
-    speed = f"{claim.speed:.2f}"
+    speed = NOTHING if claim.speed is None else f"{claim.speed:.2f}"
     memory = NOTHING if claim.memory is None else f"{claim.memory:.2f}"
     if not claim.measurable:
         if results.settings["workload"] == "articles":

@@ -23,6 +23,7 @@ from fastgrad.bench.contenders.protocol import (
     Readiness,
     Unsupported,
 )
+from fastgrad.bench.forms import Form
 from fastgrad.bench.inputs import input_arrays
 from fastgrad.bench.memory import peak_bytes
 from fastgrad.bench.timing import choose_repetitions, seconds_per_call, wait_until_idle
@@ -30,6 +31,9 @@ from fastgrad.bench.workloads import Case
 
 # Arrays of more bytes are made for each group, and once: in ten processes they need gigabytes, and time.
 _LARGE = 64 << 20
+
+# What decides the inputs of a case, besides its shape and dtype: their names, and their shapes for it.
+_Inputs = tuple[tuple[str, ...], Form]
 
 
 class Worker:
@@ -39,7 +43,7 @@ class Worker:
         self._backend = backend
         self._seed = seed
         self._prepared: dict[Case, tuple[Prepared, Readiness]] = {}
-        self._inputs: dict[tuple[str, ...], tuple[Case, dict[str, np.ndarray]]] = {}
+        self._inputs: dict[_Inputs, tuple[Case, dict[str, np.ndarray]]] = {}
 
     def prepare(self, case: Case) -> Readiness:
         """Make inputs and outputs, check the result, and choose the repetitions of a sample."""
@@ -86,8 +90,8 @@ class Worker:
     def drop_large_inputs(self) -> None:
         """Free the input arrays of which most libraries have made copies by now."""
         self._inputs = {
-            names: (case, arrays)
-            for names, (case, arrays) in self._inputs.items()
+            kind: (case, arrays)
+            for kind, (case, arrays) in self._inputs.items()
             if case.array_bytes <= _LARGE
         }
 
@@ -103,11 +107,12 @@ class Worker:
 
     def _input_arrays(self, case: Case) -> dict[str, np.ndarray]:
         """The inputs of `case`, made anew only where those of the last such case do not fit."""
-        names = case.workload.inputs
-        last, arrays = self._inputs.get(names, (None, {}))
+        workload = case.workload
+        kind = workload.inputs, workload.form
+        last, arrays = self._inputs.get(kind, (None, {}))
         if last is None or (last.shape, last.dtype) != (case.shape, case.dtype):
             arrays = input_arrays(case, self._seed)
-            self._inputs[names] = case, arrays
+            self._inputs[kind] = case, arrays
         return arrays
 
 

@@ -1,110 +1,52 @@
-"""The table of what is measured: one entry an operator."""
+"""The table of what is measured: one entry an operator. What a run measures of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import ml_dtypes
-import numpy as np
-
-import fastgrad
+from fastgrad.bench.families.activations import ACTIVATIONS
+from fastgrad.bench.families.normalization import NORMALIZATION
+from fastgrad.bench.forms import Shape
 from fastgrad.bench.references import Reference, add
+from fastgrad.bench.workload import (
+    BEYOND_CACHE,
+    CALL,
+    DTYPES,
+    FEATURE_MAP,
+    IN_CACHE,
+    MODES,
+    SIZES,
+    Selection,
+    Workload,
+)
 
-#: What a call does with its result: write it over `dy` (or `x`), into an array made before, or into
-#: a new one.
-MODES = ("out", "in-place", "allocate")
-
-DTYPES: dict[str, np.dtype] = {
-    "float16": np.dtype(np.float16),
-    "bfloat16": np.dtype(ml_dtypes.bfloat16),
-    "float32": np.dtype(np.float32),
-    "float64": np.dtype(np.float64),
-}
-
-Shape = tuple[int, ...]
-
-CALL: Shape = (1024,)
-FEATURE_MAP: Shape = (32, 64, 56, 56)
-BEYOND_CACHE: Shape = (8192, 4096)
-IN_CACHE: Shape = (1 << 18,)
-SIZES: tuple[Shape, ...] = (CALL, (4096,), (1 << 16,), IN_CACHE, FEATURE_MAP, BEYOND_CACHE)
-
-#: Shapes of each dtype.
-Selection = Mapping[str, tuple[Shape, ...]]
-
-#: What a run without filters measures of an operator; `--workload full` takes `SIZES` of every dtype.
-#: Each of the `targets` finds rows here, and each dtype one in the cache and one beyond.
-REPRESENTATIVE: Selection = {
-    "float32": SIZES,
-    "bfloat16": ((4096,), IN_CACHE, FEATURE_MAP, BEYOND_CACHE),
-    "float16": ((4096,), IN_CACHE, FEATURE_MAP, BEYOND_CACHE),
-    "float64": (IN_CACHE, FEATURE_MAP),
-}
+__all__ = [
+    "BEYOND_CACHE",
+    "CALL",
+    "DTYPES",
+    "FEATURE_MAP",
+    "IN_CACHE",
+    "KERNELS",
+    "MODES",
+    "SIZES",
+    "WORKLOADS",
+    "Case",
+    "Misfit",
+    "Shape",
+    "Workload",
+    "beside_all",
+    "group_of",
+    "plan",
+    "stream_case",
+]
 
 #: The peers that every row is measured beside. The others differentiate the code of a user, and take
 #: seconds to compile a case or to run it: a run without filters measures them in a few rows.
 KERNELS = ("torch", "torch-thp")
 
-
-@dataclass(frozen=True)
-class Workload:
-    """One operator as it is measured.
-
-    Parameters
-    ----------
-    inputs : tuple of str
-        Names of the input arrays, in the order of the call.
-    arrays_moved : int
-        Arrays read or written if each is touched once: the bytes of the streaming bound.
-    results : tuple of Reference
-        What its results are, in float64.
-    modes : tuple of str
-        Those that are measured, interleaved.
-    selection : mapping
-        The shapes of each dtype that a run measures unless it is asked for something else.
-    beside_all : mapping
-        The shapes of each dtype at which a run without filters measures all peers, not only
-        `KERNELS`.
-    family : str
-        Its file in `benchmarks/`.
-    """
-
-    inputs: tuple[str, ...]
-    arrays_moved: int
-    results: tuple[Reference, ...]
-    modes: tuple[str, ...] = ("out",)
-    selection: Selection = field(default_factory=lambda: REPRESENTATIVE)
-    beside_all: Selection = field(default_factory=lambda: {"float32": (FEATURE_MAP,)})
-    family: str = "activations"
-
-
-# Forward and backward together is what autodiff is for.
-_OF_BOTH: Selection = {
-    "float32": (IN_CACHE, FEATURE_MAP),
-    **dict.fromkeys(("bfloat16", "float16", "float64"), (FEATURE_MAP,)),
-}
-
-_SWISH, _SWISH_GRAD = Reference(fastgrad.swish), Reference(fastgrad.swish, "x")
-_GELU, _GELU_GRAD = Reference(fastgrad.gelu), Reference(fastgrad.gelu, "x")
-_GELU_TANH_GRAD = Reference(fastgrad.gelu, "x", (("approximate", "tanh"),))
-
-WORKLOADS: dict[str, Workload] = {
-    "swish_grad": Workload(("dy", "x"), 3, (_SWISH_GRAD,), modes=MODES),
-    "silu": Workload(("x",), 2, (Reference(fastgrad.silu),)),
-    "gelu": Workload(("x",), 2, (_GELU,)),
-    "gelu_grad": Workload(("dy", "x"), 3, (_GELU_GRAD,), modes=("out", "in-place")),
-    "gelu_tanh_grad": Workload(("dy", "x"), 3, (_GELU_TANH_GRAD,)),
-    "swish_forward_backward": Workload(
-        ("dy", "x"),
-        5,
-        (_SWISH, _SWISH_GRAD),
-        modes=("allocate",),
-        selection=_OF_BOTH,
-        beside_all=_OF_BOTH,
-    ),
-}
+WORKLOADS: dict[str, Workload] = {**ACTIVATIONS, **NORMALIZATION}
 
 # The bound of every row is the bandwidth of this one. It is no operator to compare.
 _STREAM = "stream_add"
@@ -156,6 +98,10 @@ def stream_case(bytes_moved: int) -> Case:
     return Case(_STREAM, (elements,), "float32", "out")
 
 
+class Misfit(ValueError):
+    """A shape that an operator does not take."""
+
+
 def plan(
     operators: Sequence[str] = (),
     shapes: Sequence[Shape] = (),
@@ -169,15 +115,24 @@ def plan(
     ----------
     operators, shapes, dtypes : sequence
         What to measure instead of what the table selects. One of `shapes` and `dtypes` alone goes
-        with all of the other.
+        with all of the other. Without operators those are taken that `shapes` fit.
     full : bool
         All sizes in all dtypes instead of the selection.
+
+    Raises
+    ------
+    Misfit
+        If one of `shapes` does not fit one of `operators`.
     """
+    for operator in operators:
+        for shape in shapes:
+            _check_fits(operator, shape)
     return [
         group_of(operator, shape, dtype)
         for operator in operators or WORKLOADS
         for dtype, of_dtype in _selected(WORKLOADS[operator], shapes, dtypes, full).items()
         for shape in of_dtype
+        if not WORKLOADS[operator].form.misfit(shape)
     ]
 
 
@@ -196,4 +151,10 @@ def _selected(
 ) -> Selection:
     if not (shapes or dtypes or full):
         return workload.selection
-    return {dtype: tuple(shapes or SIZES) for dtype in dtypes or DTYPES}
+    return {dtype: tuple(shapes or workload.sizes) for dtype in dtypes or DTYPES}
+
+
+def _check_fits(operator: str, shape: Shape) -> None:
+    needs = WORKLOADS[operator].form.misfit(shape)
+    if needs:
+        raise Misfit(f"{operator} {needs}; got {'x'.join(map(str, shape))}")

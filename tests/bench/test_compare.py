@@ -9,18 +9,19 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import simulated_runs
 from fastgrad.bench import compare
 from fastgrad.bench.accuracy import Accuracy, accuracy
 from fastgrad.bench.arguments import names_of_peers
 from fastgrad.bench.contenders import CONTENDERS, Contender
-from fastgrad.bench.contenders.protocol import bind
+from fastgrad.bench.contenders.protocol import Readiness, bind
 from fastgrad.bench.inputs import PERIOD, input_arrays, values
 from fastgrad.bench.pool import ContenderFailed
 from fastgrad.bench.report import markdown
 from fastgrad.bench.results import Results, Row
 from fastgrad.bench.spread import Spread, ratio, spread
 from fastgrad.bench.targets import judge
-from fastgrad.bench.workloads import DTYPES, SIZES, WORKLOADS, Case, plan, stream_case
+from fastgrad.bench.workloads import DTYPES, FEATURE_MAP, SIZES, WORKLOADS, Case, plan, stream_case
 from simulated_runs import SimulatedMachine, simulated_run
 
 TINY = Case("swish_grad", (1024,), "float32", "out")
@@ -113,6 +114,19 @@ class TestArguments:
             (["--json", "nowhere/run.json"], "there is no folder nowhere"),
             (["--readme", "Makefile"], "Makefile lacks the lines '<!-- compare: begin"),
             (["--workload", "articles", "--op", "gelu"], "no row that could be measured is of"),
+            (
+                ["--op", "gelu,group_norm", "--shape", "4096"],
+                "group_norm needs 3 to 5 axes, N×C×…; got 4096",
+            ),
+            (
+                ["--op", "group_norm_grad", "--shape", "2x48x4x4"],
+                "group_norm_grad needs channels, the second axis, that 32 divides; got 2x48x4x4",
+            ),
+            (["--op", "rms_norm", "--shape", "4096"], "rms_norm needs at least 2 axes"),
+            (
+                ["--op", "group_norm_large_grad", "--shape", "32x64x56x56"],
+                "group_norm_large_grad needs at least 8,388,608 elements in a row",
+            ),
         ],
     )
     def test_an_unknown_value_names_the_known_ones(self, capsys, arguments, message):
@@ -130,7 +144,8 @@ class TestArguments:
 
     def test_the_full_one_is_every_size_in_every_dtype(self):
         groups = plan(full=True)
-        assert len(groups) == len(WORKLOADS) * len(SIZES) * len(DTYPES)
+        sizes = [shape for workload in WORKLOADS.values() for shape in workload.sizes]
+        assert len(groups) == len(sizes) * len(DTYPES)
         elements = [group[0].elements for group in groups]
         assert min(elements) == 1024
         assert max(elements) * 4 > 64 << 20  # beyond any cache
@@ -142,6 +157,24 @@ class TestArguments:
     def test_a_filter_goes_with_all_of_what_is_not_filtered(self):
         assert [group[0].dtype for group in plan(["gelu"], [(3, 5)])] == list(DTYPES)
         assert [group[0].shape for group in plan(["gelu"], [], ["float64"])] == list(SIZES)
+
+    def test_a_shape_alone_goes_with_the_operators_that_it_fits(self):
+        operators = {group[0].operator for group in plan([], [(4096,)], ["float32"])}
+        assert operators == {
+            name for name, workload in WORKLOADS.items() if workload.family == "activations"
+        }
+        operators = {group[0].operator for group in plan([], [FEATURE_MAP], ["float32"])}
+        assert operators == set(WORKLOADS) - {"group_norm_large_grad"}
+
+    @pytest.mark.parametrize("full", [False, True])
+    def test_no_shape_of_a_plan_is_a_misfit(self, full):
+        for case, *_ in plan(full=full):
+            assert case.workload.form.misfit(case.shape) == "", case
+
+    def test_every_selected_shape_is_measured(self):
+        for name, workload in WORKLOADS.items():
+            selected = sum(len(shapes) for shapes in workload.selection.values())
+            assert len(plan([name])) == selected, name
 
     def test_no_peer_at_all(self):
         assert names_of_peers("none") == []
@@ -290,10 +323,17 @@ class TestTargets:
         assert {one.state for one in judge(_results([]))} == {"not measured"}
 
     def test_a_run_without_filters_measures_all_of_them(self, monkeypatch):
-        machine = SimulatedMachine({"torch": 1.2, "torch-thp": 1.1, "composed": 4.0})
+        times = {"torch": 1.2, "torch-thp": 1.1, "composed": 4.0, "jax": 5.0, "mindspore": 9.0}
+        machine = SimulatedMachine(times)
+        monkeypatch.setattr(simulated_runs._Worker, "_prepare", _keeps_an_array)
         results = simulated_run(monkeypatch, machine, plan(), thinned=True, rounds=2, max_rounds=2)
         unseen = [one.target.text for one in judge(results) if one.state == "not measured"]
         assert unseen == ["second process: seconds to the first result"]
+
+
+def _keeps_an_array(worker, case: Case) -> Readiness:
+    """The answer of a simulated contender that takes part in everything."""
+    return Readiness("", 1, Accuracy(1.0, 1e-7, 0.9999), case.array_bytes)
 
 
 def _exact(case: Case) -> np.ndarray:

@@ -12,8 +12,11 @@ import pytest
 
 from fastgrad.bench.contenders import CONTENDERS, Contender
 from fastgrad.bench.contenders.protocol import Readiness, Unsupported
+from fastgrad.bench.families.activations import ACTIVATIONS
+from fastgrad.bench.families.normalization import NORM_CALLS
+from fastgrad.bench.forms import Rows
 from fastgrad.bench.pool import Pool
-from fastgrad.bench.workloads import MODES, WORKLOADS, Case
+from fastgrad.bench.workloads import MODES, Case
 
 SHAPE = (3, 341)
 
@@ -27,6 +30,24 @@ ADVICE = {
 
 # Absolute: PyTorch's own formula for gelu, for one, loses all digits of results near 0.
 TOLERANCES = {"float64": 1e-6, "float32": 5e-6, "float16": 1e-2, "bfloat16": 5e-2}
+
+# Sums over the batch add up the errors of hundreds of elements.
+NORM_TOLERANCE = 5e-5
+
+LACKS_NORMS = {
+    "compiled": (),
+    "jax": (),
+    "mindspore": ("group_norm_nhwc", "group_norm_nhwc_grad", "group_norm_large_grad"),
+    "autograd": (
+        *("group_norm_nhwc", "group_norm_nhwc_grad"),
+        *(name for name, call in NORM_CALLS.items() if call.norm.has_residual),
+    ),
+}
+
+
+def norm_case(name: str) -> Case:
+    shape = (6, 341) if isinstance(NORM_CALLS[name].norm.form, Rows) else (2, 64, 3, 5)
+    return Case(name, shape, "float32", "allocate")
 
 
 class Peer:
@@ -54,7 +75,8 @@ class Peer:
         answers = self.prepare(cases)
         assert not answers or set(answers) == set(expected)
         for case, answer in answers.items():
-            assert answer.accuracy.absolute < TOLERANCES[case.dtype], case
+            limit = NORM_TOLERANCE if case.operator in NORM_CALLS else TOLERANCES[case.dtype]
+            assert answer.accuracy.absolute < limit, case
 
 
 @pytest.fixture(scope="module", params=ADVICE)
@@ -71,8 +93,15 @@ def reason_of(contender: Contender) -> str:
 
 class TestResults:
     def test_operators(self, peer):
-        cases = [Case(operator, SHAPE, "float32", "allocate") for operator in WORKLOADS]
+        cases = [Case(operator, SHAPE, "float32", "allocate") for operator in ACTIVATIONS]
         peer.check(cases, cases)
+
+    def test_norms(self, peer):
+        """Few with a compiler, which takes seconds for each."""
+        few = ("group_norm_swish_forward_backward", "add_rms_norm_grad")
+        names = few if peer.name == "compiled" else NORM_CALLS
+        cases = [norm_case(name) for name in names]
+        peer.check(cases, [case for case in cases if case.operator not in LACKS_NORMS[peer.name]])
 
     def test_modes(self, peer):
         modes = MODES if peer.name == "jax" else ("out", "allocate")
@@ -87,9 +116,14 @@ class TestResults:
 
     def test_code_is_what_a_user_can_run(self, peer):
         for mode in MODES:
-            cases = [Case(operator, SHAPE, "float32", mode) for operator in WORKLOADS]
+            cases = [Case(operator, SHAPE, "float32", mode) for operator in ACTIVATIONS]
             for case, answer in peer.prepare(cases).items():
                 compile(answer.code, str(case), "exec")
+
+    def test_code_of_norms_is_what_a_user_can_run(self, peer):
+        names = ("add_rms_norm_grad",) if peer.name == "compiled" else NORM_CALLS
+        for case, answer in peer.prepare([norm_case(name) for name in names]).items():
+            compile(answer.code, str(case), "exec")
 
     def test_bytes_kept(self, peer):
         case = Case("swish_forward_backward", SHAPE, "float32", "allocate")

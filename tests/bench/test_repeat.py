@@ -10,6 +10,7 @@ import pytest
 
 from fastgrad.bench import compare
 from fastgrad.bench.contenders import SELF
+from fastgrad.bench.families.activations import ACTIVATIONS
 from fastgrad.bench.repeat import (
     LEAST,
     Change,
@@ -25,8 +26,8 @@ from simulated_runs import SimulatedMachine, simulate, simulated_run
 
 PEERS = {"torch": 1.3, "torch-thp": 1.2, "composed": 6.0}
 
-# Every operator, within the cache and beyond.
-GROUPS = plan([], [(4096,), FEATURE_MAP], ["float32", "float16"])
+# Within the cache and beyond.
+GROUPS = plan([*ACTIVATIONS], [(4096,), FEATURE_MAP], ["float32", "float16"])
 
 
 @pytest.fixture

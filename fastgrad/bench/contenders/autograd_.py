@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fastgrad.bench.contenders import arrays
+from fastgrad.bench.contenders import arrays, autograd_norms
 from fastgrad.bench.contenders.protocol import (
     Prepared,
     Unsupported,
@@ -22,6 +22,7 @@ from fastgrad.bench.contenders.protocol import (
     refuse_in_place,
     source,
 )
+from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.workloads import Case
 
 autograd = library("autograd")
@@ -45,7 +46,7 @@ _FORWARD = {"silu": swish, "gelu": gelu}
 _GRADIENT = {"swish_grad": swish, "gelu_grad": gelu, "gelu_tanh_grad": gelu_tanh}
 _FORWARD_BACKWARD = {"swish_forward_backward": swish}
 
-OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD])
+OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD, *NORM_CALLS])
 
 _DTYPES = ("float32", "float64")
 
@@ -62,6 +63,8 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
     if case.dtype not in _DTYPES:
         raise Unsupported(f"autograd differentiates {' and '.join(_DTYPES)}")
     refuse_in_place(case)
+    if case.operator in NORM_CALLS:
+        return autograd_norms.prepare(case, inputs)
     if case.operator in _FORWARD_BACKWARD:
         return _prepare_forward_backward(_FORWARD_BACKWARD[case.operator], inputs)
     if case.operator in _GRADIENT:

@@ -1,4 +1,4 @@
-"""`torch.compile`: Inductor's C++ for the composed swish and for PyTorch's own functions.
+"""`torch.compile`: Inductor's C++ for composed code (swish, norms) and for PyTorch's own functions.
 
 A gradient alone is the backward pass of a compiled function whose forward pass ran before, untimed.
 """
@@ -16,12 +16,13 @@ import torch
 from torch._dynamo import config as dynamo_config
 from torch._inductor import config as inductor_config
 
-from fastgrad.bench.contenders import tensors
+from fastgrad.bench.contenders import composed_norms, tensors
 from fastgrad.bench.contenders.composed import swish
 from fastgrad.bench.contenders.protocol import CannotStart, Prepared, refuse_in_place, source
+from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.workloads import Case
 
-Function = Callable[[torch.Tensor], torch.Tensor]
+Function = Callable[..., torch.Tensor]
 
 silu = torch.nn.functional.silu
 gelu = torch.nn.functional.gelu
@@ -45,7 +46,7 @@ _GRADIENT: dict[str, tuple[Function, str]] = {
 }
 _FORWARD_BACKWARD: dict[str, tuple[Function, str]] = {"swish_forward_backward": _SWISH}
 
-OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD])
+OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD, *NORM_CALLS])
 
 # Cases of a run are more than the handful of shapes and dtypes after which PyTorch would run a
 # function uncompiled, without a word.
@@ -79,6 +80,8 @@ def _try_compiler() -> None:
 
 def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
     refuse_in_place(case)
+    if case.operator in NORM_CALLS:
+        return composed_norms.prepare(case, inputs, _compile)
     if case.operator in _FORWARD_BACKWARD:
         function, code = _FORWARD_BACKWARD[case.operator]
         code = f"{code}\n\ny = function(x)\n(dx,) = torch.autograd.grad(y, x, dy)"
@@ -91,14 +94,11 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
 
 
 def _prepare_gradient(function: Function, code: str, inputs: dict[str, np.ndarray]) -> Prepared:
-    dy, x = tensors.to_tensor(inputs["dy"]), tensors.to_tensor(inputs["x"]).requires_grad_()
-    y = _compile(function)(x)
-    return Prepared(
-        lambda: torch.autograd.grad(y, x, dy, retain_graph=True),
-        tensors.to_arrays,
+    code = (
         f"{code}\ny = function(x)  # before, untimed\n"
-        "(dx,) = torch.autograd.grad(y, x, dy, retain_graph=True)",
+        "(dx,) = torch.autograd.grad(y, x, dy, retain_graph=True)"
     )
+    return tensors.prepare_gradient(_compile(function), inputs, code)
 
 
 def _compile(function: Function) -> Function:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 import fastgrad
+from fastgrad.bench.contenders import fastgrad_norms
 from fastgrad.bench.contenders.arrays import bytes_kept
 from fastgrad.bench.contenders.protocol import Prepared, bind, call_text
+from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.references import add
 from fastgrad.bench.workloads import Case
 
@@ -30,7 +32,7 @@ _FORWARD_BACKWARD = {"swish_forward_backward": "swish"}
 # The streaming bound.
 _STREAM = "stream_add"
 
-OPERATORS = frozenset([*_CALLS, *_FORWARD_BACKWARD, _STREAM])
+OPERATORS = frozenset([*_CALLS, *_FORWARD_BACKWARD, *NORM_CALLS, _STREAM])
 
 
 def start(threads: int) -> dict[str, str]:
@@ -45,6 +47,8 @@ def start(threads: int) -> dict[str, str]:
 
 
 def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
+    if case.operator in NORM_CALLS:
+        return fastgrad_norms.prepare(case, inputs)
     if case.operator in _FORWARD_BACKWARD:
         return _prepare_forward_backward(_FORWARD_BACKWARD[case.operator], inputs)
     name, function, keywords = _function(case.operator)

@@ -12,7 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastgrad.bench.contenders import jax_norms
+from fastgrad.bench.contenders.jax_memory import bytes_kept as kept_by
+from fastgrad.bench.contenders.jax_memory import planned_peak
 from fastgrad.bench.contenders.protocol import Prepared, library, source
+from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.workloads import Case
 
 jax = library("jax")
@@ -50,9 +54,9 @@ _FORWARD = {"silu": silu, "gelu": gelu}
 _GRADIENT = {"swish_grad": silu, "gelu_grad": gelu, "gelu_tanh_grad": gelu_tanh}
 _FORWARD_BACKWARD = {"swish_forward_backward": silu}
 
-OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD])
+OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD, *NORM_CALLS])
 
-#: Freed results stay in heaps of XLA's threads, which give nothing back: see `_peak_bytes`.
+#: Freed results stay in heaps of XLA's threads, which give nothing back: see `jax_memory`.
 POOLS_MEMORY = True
 
 
@@ -69,6 +73,8 @@ def start(threads: int) -> dict[str, str]:
 
 
 def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
+    if case.operator in NORM_CALLS:
+        return jax_norms.prepare(case, inputs)
     operands = [jax.numpy.array(array) for array in inputs.values()]
     if case.operator in _FORWARD_BACKWARD:
         return _prepare_forward_backward(_FORWARD_BACKWARD[case.operator], operands)
@@ -103,7 +109,7 @@ def _allocating(program: _Program, operands: Sequence[Any], names: Sequence[str]
         lambda: jitted(*operands).block_until_ready(),
         _one_array,
         code,
-        peak_bytes=lambda: _peak_bytes(jitted, operands),
+        peak_bytes=lambda: planned_peak(jitted, operands),
     )
 
 
@@ -155,7 +161,7 @@ class _Donating:
         self._buffer = jax.numpy.array(self._first).block_until_ready()
 
     def peak_bytes(self) -> int:
-        return _peak_bytes(self._jitted, [self._first, *self._others])
+        return planned_peak(self._jitted, [self._first, *self._others])
 
 
 def _prepare_forward_backward(function: Callable[[Any], Any], operands: Sequence[Any]) -> Prepared:
@@ -169,29 +175,10 @@ def _prepare_forward_backward(function: Callable[[Any], Any], operands: Sequence
         lambda: jax.block_until_ready(jitted(*operands)),
         lambda results: tuple(np.asarray(result) for result in results),
         code,
-        bytes_kept=lambda: _bytes_kept(function, operands[-1]),
-        peak_bytes=lambda: _peak_bytes(jitted, operands),
+        bytes_kept=lambda: kept_by(function, operands[-1]),
+        peak_bytes=lambda: planned_peak(jitted, operands),
     )
 
 
 def _one_array(result: Any) -> tuple[np.ndarray, ...]:
     return (np.asarray(result),)
-
-
-def _bytes_kept(function: Callable[[Any], Any], x: Any) -> int:
-    """Bytes of the buffers, each once, that the pullback holds.
-
-    That is what lies between a forward and a backward pass jitted apart. What XLA keeps of it
-    within the one jitted function that is timed, it does not say.
-    """
-    _, pullback = jax.vjp(function, x)
-    buffers = jax.tree_util.tree_leaves(pullback)
-    return sum({one.unsafe_buffer_pointer(): one.nbytes for one in buffers}.values())
-
-
-def _peak_bytes(jitted: Any, operands: Sequence[Any]) -> int:
-    """What XLA has planned: results and temporaries, without those in donated memory."""
-    planned = jitted.lower(*operands).compile().memory_analysis()
-    return int(
-        planned.output_size_in_bytes + planned.temp_size_in_bytes - planned.alias_size_in_bytes
-    )

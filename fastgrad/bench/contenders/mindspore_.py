@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fastgrad.bench.contenders import mindspore_norms
 from fastgrad.bench.contenders.protocol import (
     Prepared,
     Unsupported,
@@ -17,6 +18,7 @@ from fastgrad.bench.contenders.protocol import (
     refuse_in_place,
     source,
 )
+from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.workloads import Case
 
 mindspore = library("mindspore")
@@ -74,7 +76,7 @@ _FUNCTIONS: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "swish_forward_backward": (ForwardBackward, silu),
 }
 
-OPERATORS = frozenset(_FUNCTIONS)
+OPERATORS = frozenset([*_FUNCTIONS, *NORM_CALLS])
 
 #: Its pool keeps what it once allocated, and has no way to give it back on the CPU: a call looks as
 #: if it needed no memory.
@@ -120,6 +122,8 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
     if case.dtype == "bfloat16":
         raise Unsupported("MindSpore's kernels for the CPU do not take bfloat16")
     refuse_in_place(case)
+    if case.operator in NORM_CALLS:
+        return mindspore_norms.prepare(case, inputs)
     cell_type, function = _FUNCTIONS[case.operator]
     cell = cell_type(function)
     operands = [mindspore.Tensor(array) for array in inputs.values()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -35,22 +36,73 @@ def to_arrays(tensors: Iterable[torch.Tensor]) -> tuple[np.ndarray, ...]:
     return tuple(to_array(tensor) for tensor in tensors)
 
 
+class View(NamedTuple):
+    """How PyTorch sees arrays as they are stored, and the way back."""
+
+    of_stored: Callable[[torch.Tensor], torch.Tensor]
+    stored: Callable[[torch.Tensor], torch.Tensor]
+
+
+def _channels_second(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.movedim(-1, 1) if tensor.ndim > 2 else tensor
+
+
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.movedim(1, -1) if tensor.ndim > 2 else tensor
+
+
+AS_STORED = View(lambda tensor: tensor, lambda tensor: tensor)
+#: Stored N×H×W×C, which PyTorch calls N×C×H×W in the memory format channels_last.
+CHANNELS_LAST = View(_channels_second, _channels_last)
+
+
+class Operands(NamedTuple):
+    """The gradients of results that come in, and what is differentiated."""
+
+    incoming: list[torch.Tensor]
+    operands: list[torch.Tensor]
+
+
+def _operands(inputs: dict[str, np.ndarray], view: View) -> Operands:
+    tensors = {name: view.of_stored(to_tensor(array)) for name, array in inputs.items()}
+    incoming = [tensors.pop(name) for name in ("dy", "dsum") if name in tensors]
+    return Operands(incoming, [tensor.requires_grad_() for tensor in tensors.values()])
+
+
 def prepare_forward_backward(
-    function: Callable[[torch.Tensor], torch.Tensor], inputs: dict[str, np.ndarray], code: str
+    function: Callable[..., torch.Tensor],
+    inputs: dict[str, np.ndarray],
+    code: str,
+    view: View = AS_STORED,
 ) -> Prepared:
     """`function` and its backward by PyTorch's autograd, as a training step runs them."""
-    dy, x = to_tensor(inputs["dy"]), to_tensor(inputs["x"]).requires_grad_()
+    incoming, operands = _operands(inputs, view)
 
-    def forward_backward() -> tuple[torch.Tensor, torch.Tensor]:
-        y = function(x)
-        (dx,) = torch.autograd.grad(y, x, dy)
-        return y, dx
+    def forward_backward() -> tuple[torch.Tensor, ...]:
+        y = function(*operands)
+        return y, *torch.autograd.grad(y, operands, incoming)
 
     return Prepared(
         forward_backward,
-        to_arrays,
+        lambda results: to_arrays(map(view.stored, results)),
         code,
-        bytes_kept=lambda: _bytes_saved(lambda: function(x)),
+        bytes_kept=lambda: _bytes_saved(lambda: function(*operands)),
+    )
+
+
+def prepare_gradient(
+    function: Callable[..., Any],
+    inputs: dict[str, np.ndarray],
+    code: str,
+    view: View = AS_STORED,
+) -> Prepared:
+    """The backward of `function` alone, by a graph that was recorded before."""
+    incoming, operands = _operands(inputs, view)
+    results = function(*operands)
+    return Prepared(
+        lambda: torch.autograd.grad(results, operands, incoming, retain_graph=True),
+        lambda gradients: to_arrays(map(view.stored, gradients)),
+        code,
     )
 
 

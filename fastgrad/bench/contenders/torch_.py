@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fastgrad.bench.contenders import torch_norms
 from fastgrad.bench.contenders.protocol import Prepared, bind, call_text
 from fastgrad.bench.contenders.tensors import (
     prepare_forward_backward,
@@ -15,6 +16,7 @@ from fastgrad.bench.contenders.tensors import (
     to_array,
     to_tensor,
 )
+from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.workloads import Case
 
 __all__ = ["OPERATORS", "prepare", "start"]
@@ -32,10 +34,12 @@ _CALLS: dict[str, tuple[str, str, dict[str, Any]]] = {
 # Operators run forward and backward by autograd: name in torch.nn.functional.
 _FORWARD_BACKWARD = {"swish_forward_backward": "silu"}
 
-OPERATORS = frozenset([*_CALLS, *_FORWARD_BACKWARD])
+OPERATORS = frozenset([*_CALLS, *_FORWARD_BACKWARD, *NORM_CALLS])
 
 
 def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
+    if case.operator in NORM_CALLS:
+        return torch_norms.prepare(case, inputs)
     if case.operator in _FORWARD_BACKWARD:
         name = _FORWARD_BACKWARD[case.operator]
         code = f"y = torch.nn.functional.{name}(x)\n(dx,) = torch.autograd.grad(y, x, dy)"

@@ -1,0 +1,36 @@
+"""Norms, the contenders beside each other: `make bench`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastgrad.bench.contenders.protocol import Prepared
+from fastgrad.bench.families.normalization import DIFFUSION, ROWS_IN_CACHE
+from fastgrad.bench.workloads import FEATURE_MAP, WORKLOADS, Case, Shape, plan
+
+OPERATORS = [name for name, workload in WORKLOADS.items() if workload.family == "normalization"]
+
+# Within the last-level cache and beyond it.
+FEATURE_MAPS = (DIFFUSION[1], FEATURE_MAP)
+ROWS = (ROWS_IN_CACHE, (2048, 4096))
+
+
+def shapes_of(operator: str) -> tuple[Shape, ...]:
+    workload = WORKLOADS[operator]
+    shapes = ROWS if ROWS_IN_CACHE in workload.sizes else FEATURE_MAPS
+    # Where groups have to be large its own shape is.
+    return tuple(one for one in shapes if not workload.form.misfit(one)) or workload.sizes
+
+
+CASES = [
+    case
+    for name in OPERATORS
+    for (case,) in plan([name], shapes_of(name), ["float32", "bfloat16", "float16"])
+]
+
+
+def bench_norm(prepared: Prepared, case: Case, benchmark: Any) -> None:
+    benchmark.group = str(case)
+    benchmark.extra_info["bytes_moved"] = case.bytes_moved
+    benchmark.extra_info["code"] = prepared.code
+    benchmark(prepared.call)

@@ -1,0 +1,1 @@
+"""The workloads, one file a family of operators."""
