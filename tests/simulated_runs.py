@@ -99,7 +99,7 @@ class _Worker:
         return getattr(self, f"_{method}", lambda *_: None)(*arguments)
 
     def _prepare(self, case: Case) -> Readiness:
-        both = case.operator == "swish_forward_backward"
+        both = case.operator.endswith("forward_backward")
         if self._name in AUTODIFF and not both:
             raise Unsupported(case.operator)
         if self._name == "graph" and case.dtype == "float64":

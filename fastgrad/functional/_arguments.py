@@ -17,6 +17,7 @@ __all__ = [
     "check_outs",
     "check_same",
     "choose",
+    "native",
     "precision_of",
 ]
 
@@ -38,7 +39,7 @@ def as_operand(value: Any, name: str) -> np.ndarray:
     if type(value) is not np.ndarray:
         _refuse_lookalikes(value, name)
         value = np.asarray(value)
-    if value.dtype.newbyteorder("=") not in PRECISIONS:
+    if value.dtype not in PRECISIONS and native(value.dtype) not in PRECISIONS:
         raise TypeError(f"{name} must be {_NAMES}, got {value.dtype}: {_remedy(value, name)}")
     return value
 
@@ -70,7 +71,12 @@ def _remedy(value: np.ndarray, name: str) -> str:
 
 def precision_of(array: np.ndarray) -> Precision:
     """The precision of an array that `as_operand` let through."""
-    return PRECISIONS[array.dtype.newbyteorder("=")]
+    return PRECISIONS[native(array.dtype)]
+
+
+def native(dtype: np.dtype) -> np.dtype:
+    """`dtype` in native byte order."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def check_same(array: np.ndarray, name: str, reference: np.ndarray, reference_name: str) -> None:
@@ -85,8 +91,10 @@ def check_same(array: np.ndarray, name: str, reference: np.ndarray, reference_na
         raise ValueError(
             f"{name} must have the shape of {reference_name}, {reference.shape}, got {array.shape}"
         )
-    wanted = reference.dtype.newbyteorder("=")
-    if array.dtype.newbyteorder("=") != wanted:
+    if array.dtype is reference.dtype:
+        return
+    wanted = native(reference.dtype)
+    if native(array.dtype) != wanted:
         raise TypeError(
             f"{name} must have the dtype of {reference_name}, {wanted}, got {array.dtype}: "
             f"pass {name}.astype({reference_name}.dtype)"
@@ -130,7 +138,7 @@ def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> floa
         _check_axis(axis, x)
         return float(value)
     array = value if type(value) is np.ndarray else _as_parameter_array(value, name)
-    if array.dtype.kind not in "fiu" and array.dtype.newbyteorder("=") not in PRECISIONS:
+    if array.dtype.kind not in "fiu" and native(array.dtype) not in PRECISIONS:
         raise TypeError(f"{name} must be a real number or an array of {_NAMES}, got {array.dtype}")
     if array.ndim == 0 or (array.shape == (1,) and axis is None):
         _check_axis(axis, x)
@@ -246,22 +254,28 @@ def _check_out(
         If it is read-only, of another shape or dtype than `x`, not in native byte order, overlaps
         itself, or overlaps an operand without being exactly it.
     """
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray | np.matrix):
+    if type(out) is not np.ndarray and (
+        not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray | np.matrix)
+    ):
         raise TypeError(f"{name} must be a numpy.ndarray, got {type(out).__name__}")
     if not out.flags.writeable:
         raise ValueError(f"{name} is read-only: pass a writable array")
     if out.shape != x.shape:
         raise ValueError(f"{name} must have the shape of x, {x.shape}, got {out.shape}")
-    wanted = x.dtype.newbyteorder("=")
+    wanted = native(x.dtype)
     if out.dtype != wanted:
         raise ValueError(f"{name} must have the native dtype of x, {wanted}, got {out.dtype}")
-    if _overlaps_itself(out):
+    if not out.flags.c_contiguous and _overlaps_itself(out):
         raise ValueError(
             f"{name} has elements that share memory: pass an array without broadcasting"
         )
-    in_place = False
+    in_place, owns = False, out.flags.owndata
     for operand_name, operand in operands:
-        if _is_exactly(out, operand):
+        if out is operand:
+            in_place = True
+        elif owns and operand.flags.owndata:
+            continue  # each has memory of its own: 0.1 µs instead of the 3 µs of what follows
+        elif _is_exactly(out, operand):
             in_place = True
         elif _overlaps(out, operand):
             raise ValueError(
@@ -272,6 +286,8 @@ def _check_out(
 
 
 def _is_exactly(a: np.ndarray, b: np.ndarray) -> bool:
+    if not np.may_share_memory(a, b):  # most are far apart: 0.2 µs instead of 2
+        return False
     same_place = a.__array_interface__["data"][0] == b.__array_interface__["data"][0]
     return same_place and a.dtype == b.dtype and a.shape == b.shape and _steps(a) == _steps(b)
 

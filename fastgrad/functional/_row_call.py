@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -11,13 +12,19 @@ import numpy as np
 
 from ..kernels.row_walk import Rows
 from ..runtime.settings import positive_integer
-from ._arguments import as_operand, check_same, choose
+from ._arguments import as_operand, check_same, choose, native
 from ._rows import Given, RowKernels, View
 
 __all__ = ["RowCall", "not_negative"]
 
 #: Places of a channel that are worth tiles of their own.
 _LEAST_RUN = 64
+
+#: What is derived from a shape is remembered for so many calls of different ones.
+_remembered = functools.lru_cache(maxsize=1024)
+
+#: Of a call whose rows are still to be said.
+_NO_VIEW = View((), Rows(0, 1))
 
 
 class RowCall:
@@ -38,19 +45,22 @@ class RowCall:
     ):
         self._arrays = {name: as_operand(value, name) for name, value in arrays.items()}
         self._name = next(iter(arrays))
-        for name, array in self._arrays.items():
-            check_same(array, name, self.x, self._name)
-        self._channels = dict(channels or {})
-        self._numbers = {name: _number(value, name) for name, value in numbers.items()}
+        #: The first array.
+        self.x = x = self._arrays[self._name]
+        if len(self._arrays) > 1:
+            for name, array in self._arrays.items():
+                check_same(array, name, x, self._name)
+        self._channels = channels or {}
+        for name, value in numbers.items():
+            numbers[name] = _number(value, name)
+        self._numbers = numbers
         self._per_row: dict[str, np.ndarray] = {}
-        self.view = View((), Rows(0, 1))
-        self._channel_shape: tuple[int, ...] = ()
-        self._stats_shape: tuple[int, ...] = ()
+        self.view = _NO_VIEW
 
     @property
-    def x(self) -> np.ndarray:
-        """The first array."""
-        return self._arrays[self._name]
+    def channels(self) -> tuple[str, ...]:
+        """The parameters of one element a channel that are given."""
+        return tuple([name for name, value in self._channels.items() if value is not None])
 
     # --- Which rows
 
@@ -62,83 +72,72 @@ class RowCall:
                 f"axes must be at most the number of axes of {self._name}, {x.ndim} in shape "
                 f"{x.shape}, got {axes}"
             )
-        self._channel_shape = x.shape[x.ndim - count :]
-        self._stats_shape = x.shape[: x.ndim - count]
-        rows = Rows(math.prod(self._stats_shape), math.prod(self._channel_shape))
-        return self._viewed(tuple(range(x.ndim)), rows)
+        return self._viewed(_last_axes(x.shape, count))
 
     def by_groups(self, num_groups: Any, data_format: str) -> RowCall:
         """Rows are the groups of channels of each item."""
-        axes, channels, places = self._channels_first(data_format)
-        groups = _divisor(num_groups, channels, self.x.shape)
-        items, length = self.x.shape[0], channels // groups * places
-        self._channel_shape, self._stats_shape = (channels,), (items, groups)
-        return self._viewed(axes, Rows(items * groups, length, max(places, 1), groups))
+        axes = self._channels_first(data_format)
+        shape = self.x.shape
+        groups = positive_integer(num_groups, "num_groups")
+        if shape[axes[1]] % groups:
+            raise ValueError(
+                f"num_groups must divide the channels, {shape[axes[1]]} in x of shape {shape}, "
+                f"got {num_groups}"
+            )
+        return self._viewed(_groups(shape, axes, groups))
 
     def by_each_channel(self, data_format: str) -> RowCall:
         """Rows are the channels of each item."""
-        axes, channels, places = self._channels_first(data_format)
+        axes = self._channels_first(data_format)
         if self.x.ndim < 3:
             raise ValueError(
                 f"{self._name} must have a spatial axis besides batch and channels, got shape "
                 f"{self.x.shape}: one element a channel has no variance"
             )
-        self._channel_shape, self._stats_shape = (channels,), (self.x.shape[0], channels)
-        rows = Rows(self.x.shape[0] * channels, places, max(places, 1), max(channels, 1))
-        return self._viewed(axes, rows)
+        return self._viewed(_each_channel(self.x.shape, axes))
 
     def by_channels(self, data_format: str) -> RowCall:
         """Rows are the channels, over all items."""
-        axes, channels, places = self._channels_first(data_format)
-        length = self.x.shape[0] * places
-        turned = (axes[1], axes[0], *axes[2:])
-        self._channel_shape = self._stats_shape = (channels,)
-        run = places if places >= _LEAST_RUN else 0
-        return self._viewed(turned, Rows(channels, length, max(length, 1), channels, run))
+        return self._viewed(_channels(self.x.shape, self._channels_first(data_format)))
 
     def with_statistics(self, **per_channel: Any) -> RowCall:
         """Rows are the channels of each item, with numbers for them that are given by channel."""
+        channel_shape, axes = self.view.channel_shape, self.view.axes
         values = {
-            name: self._shaped(value, name, self._channel_shape)
-            for name, value in per_channel.items()
+            name: self._shaped(value, name, channel_shape) for name, value in per_channel.items()
         }
-        axes = (self.view.axes[1], self.view.axes[0], *self.view.axes[2:])
-        items, channels = self.x.shape[axes[0]], self.x.shape[axes[1]]
-        places = math.prod(self.x.shape[axis] for axis in axes[2:])
-        self.view = View(axes, Rows(items * channels, places, max(places, 1), channels))
+        self.view = _each_channel(self.x.shape, (axes[1], axes[0], *axes[2:]))
+        items = self.x.shape[axes[1]]
         self._per_row = {name: np.tile(value, items) for name, value in values.items()}
         return self
 
-    def _viewed(self, axes: tuple[int, ...], rows: Rows) -> RowCall:
-        if rows.length == 0 and rows.count:
+    def _viewed(self, view: View) -> RowCall:
+        if view.rows.length == 0 and view.rows.count:
             raise ValueError(
                 f"{self._name} of shape {self.x.shape} has no element to normalise over in a row"
             )
-        self.view = View(axes, rows)
+        self.view = view
         return self
 
-    def _channels_first(self, data_format: str) -> tuple[tuple[int, ...], int, int]:
-        """The axes in the order of NCHW, how many channels, and places of each in an item."""
+    def _channels_first(self, data_format: str) -> tuple[int, ...]:
+        """The axes in the order of NCHW, after the checks that all such calls share."""
         choose(data_format, "data_format", ("NCHW", "NHWC"))
-        x = self.x
-        if x.ndim < 2:
+        if self.x.ndim < 2:
             raise ValueError(
-                f"{self._name} must have a batch and a channel axis, got shape {x.shape}"
+                f"{self._name} must have a batch and a channel axis, got shape {self.x.shape}"
             )
-        last = x.ndim - 1
-        first = tuple(range(x.ndim)) if data_format == "NCHW" else (0, last, *range(1, last))
-        return first, x.shape[first[1]], math.prod(x.shape[axis] for axis in first[2:])
+        return _channels_first(self.x.ndim, data_format)
 
     # --- Parameters and statistics
 
     def per_channel(self, value: Any, name: str) -> np.ndarray | None:
         """A parameter of one element a channel, checked, or None."""
-        return None if value is None else self._shaped(value, name, self._channel_shape)
+        return None if value is None else self._shaped(value, name, self.view.channel_shape)
 
     def as_stats(self, values: np.ndarray) -> np.ndarray:
         """Statistics in the shape and dtype that calls return and take."""
-        wide = self.x.dtype.itemsize > 2
-        return values.reshape(self._stats_shape).astype(np.float64 if wide else np.float32)
+        shaped = values.reshape(self.view.stats_shape)
+        return shaped if self.x.dtype.itemsize > 2 else shaped.astype(np.float32)
 
     def _shaped(self, value: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
         array = as_operand(value, name)
@@ -149,21 +148,29 @@ class RowCall:
             )
         return array
 
-    def _given(self, saved: Mapping[str, np.ndarray] | None = None) -> Given:
-        checked = {name: self.per_channel(value, name) for name, value in self._channels.items()}
-        channels = {name: value.reshape(-1) for name, value in checked.items() if value is not None}
-        return Given(self._arrays, channels, self._numbers, {**self._per_row, **(saved or {})})
+    def _given(
+        self,
+        incoming: Mapping[str, np.ndarray] | None = None,
+        saved: Mapping[str, np.ndarray] | None = None,
+    ) -> Given:
+        channels = {}
+        for name, value in self._channels.items():
+            if value is not None:
+                array = self._shaped(value, name, self.view.channel_shape)
+                channels[name] = array if array.ndim == 1 else array.reshape(-1)
+        arrays = self._arrays if incoming is None else {**self._arrays, **incoming}
+        per_row = self._per_row if not saved else {**self._per_row, **saved}
+        return Given(arrays, channels, self._numbers, per_row)
 
     def _saved(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The statistics that a backward call was given; none where some are missing or too coarse."""
-        found = {
-            name: self._shaped(value, name, self._stats_shape)
-            for name, value in values.items()
-            if value is not None
-        }
+        found, usable = {}, True
         exact = 4 if self.x.dtype.itemsize == 2 else 8
-        usable = all(array.dtype.itemsize >= exact for array in found.values())
-        return found if usable and len(found) == len(values) else {}
+        for name, value in values.items():
+            if value is not None:
+                found[name] = self._shaped(value, name, self.view.stats_shape)
+            usable = usable and value is not None and found[name].itemsize >= exact
+        return found if usable else {}
 
     # --- The call
 
@@ -202,26 +209,77 @@ class RowCall:
         """
         dys = {}
         for name, value in incoming.items():
-            own = (called or {}).get(name, name)
+            own = called.get(name, name) if called else name
             dys[name] = as_operand(value, own)
             check_same(dys[name], own, self.x, self._name)
-        saved = self._saved(statistics or {})
-        given = self._given(saved)
-        had = tuple(given.channels) if channels is None else tuple(channels)
+        saved = self._saved(statistics) if statistics else {}
+        given = self._given(dys, saved)
+        had = tuple(given.channels if channels is None else channels)
         wanted = (*self._arrays, *had, *self._numbers) if wrt is None else tuple(wrt)
-        gradients = kernels.backward(
-            dys, given, self.view, wanted, _as_outs(out), is_saved=bool(saved), channels=had
-        )
-        return {name: self._as_gradient(name, gradients[name], given) for name in wanted}
+        found = kernels.backward(given, self.view, wanted, _as_outs(out), bool(saved), had)
+        return self._as_gradients(found, given)
 
-    def _as_gradient(self, name: str, value: np.ndarray, given: Given) -> Any:
-        if name in self._arrays:
-            return value
-        if name in self._numbers:
-            return float(np.sum(value))
-        like = given.channels.get(name, next(iter(given.channels.values()), self.x))
-        with np.errstate(over="ignore"):
-            return value.astype(like.dtype.newbyteorder("=")).reshape(self._channel_shape)
+    def _as_gradients(self, found: Mapping[str, np.ndarray], given: Given) -> dict[str, Any]:
+        """Numbers as floats, and what is one a channel in the shape and dtype of the parameters."""
+        gradients: dict[str, Any] = {**found}
+        usual = next(iter(given.channels.values()), self.x)
+        with np.errstate(invalid="ignore", over="ignore"):  # 1 µs, so once for all
+            for name, terms in found.items():
+                if name not in self._arrays and name not in self._numbers:
+                    total = np.add.reduce(terms, axis=0) if len(terms) > 1 else terms[0]
+                    narrow = total.astype(native(given.channels.get(name, usual).dtype), copy=False)
+                    gradients[name] = narrow.reshape(self.view.channel_shape)
+        for name in self._numbers:
+            if name in found:
+                gradients[name] = float(np.sum(found[name]))
+        return gradients
+
+
+# --- Which rows an array has ----------------------------------------------------------------------
+# Remembered by shape: all that is derived from a View, too. That is 10 µs of a call.
+
+
+@_remembered
+def _channels_first(ndim: int, data_format: str) -> tuple[int, ...]:
+    """The axes in the order of NCHW."""
+    if data_format == "NCHW":
+        return tuple(range(ndim))
+    return (0, ndim - 1, *range(1, ndim - 1))
+
+
+def _sizes(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int]:
+    """Items, channels, and places of a channel in an item."""
+    items, channels, *places = (shape[axis] for axis in axes)
+    return items, channels, math.prod(places)
+
+
+@_remembered
+def _last_axes(shape: tuple[int, ...], count: int) -> View:
+    others, own = shape[: len(shape) - count], shape[len(shape) - count :]
+    return View(tuple(range(len(shape))), Rows(math.prod(others), math.prod(own)), own, others)
+
+
+@_remembered
+def _groups(shape: tuple[int, ...], axes: tuple[int, ...], groups: int) -> View:
+    items, channels, places = _sizes(shape, axes)
+    rows = Rows(items * groups, channels // groups * places, max(places, 1), groups)
+    return View(axes, rows, (channels,), (items, groups))
+
+
+@_remembered
+def _each_channel(shape: tuple[int, ...], axes: tuple[int, ...]) -> View:
+    items, channels, places = _sizes(shape, axes)
+    rows = Rows(items * channels, places, max(places, 1), channels)
+    return View(axes, rows, (channels,), (items, channels))
+
+
+@_remembered
+def _channels(shape: tuple[int, ...], axes: tuple[int, ...]) -> View:
+    items, channels, places = _sizes(shape, axes)
+    length = items * places
+    run = places if places >= _LEAST_RUN else 0
+    rows = Rows(channels, length, max(length, 1), channels, run)
+    return View((axes[1], axes[0], *axes[2:]), rows, (channels,), (channels,))
 
 
 def _as_outs(out: Any) -> tuple[Any, ...]:
@@ -229,7 +287,7 @@ def _as_outs(out: Any) -> tuple[Any, ...]:
 
 
 def _number(value: Any, name: str) -> float:
-    if not isinstance(value, numbers.Real | np.floating | np.integer):
+    if type(value) is not float and not isinstance(value, numbers.Real | np.floating | np.integer):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}: {value!r}")
     return float(value)
 
@@ -240,12 +298,3 @@ def not_negative(value: Any, name: str) -> float:
     if not number >= 0:
         raise ValueError(f"{name} must be a number of at least 0, got {value}")
     return number
-
-
-def _divisor(num_groups: Any, channels: int, shape: tuple[int, ...]) -> int:
-    groups = positive_integer(num_groups, "num_groups")
-    if channels % groups:
-        raise ValueError(
-            f"num_groups must divide the channels, {channels} in x of shape {shape}, got {num_groups}"
-        )
-    return groups

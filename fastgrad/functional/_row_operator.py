@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,11 +57,11 @@ class RowOperator:
         """The value: see the operator's own docstring."""
         with_stats = keywords.pop("return_stats", False) if self.kernels.saved else False
         call = self._bind(*args, **keywords)
-        results = tuple(
-            call.as_stats(value) if with_stats and name in self.kernels.saved else value
-            for name, value in call.forward(self.kernels, with_stats, out).items()
-        )
-        return results if len(results) > 1 else results[0]
+        results = call.forward(self.kernels, with_stats, out)
+        if with_stats:
+            for name in self.kernels.saved:
+                results[name] = call.as_stats(results[name])
+        return tuple(results.values()) if len(results) > 1 else next(iter(results.values()))
 
     def grad(
         self,
@@ -95,8 +95,8 @@ class RowOperator:
         """
         statistics = {name: keywords.pop(name, None) for name in self.kernels.saved}
         call = self._bind(*args, **keywords)
-        wanted = self._wrt(wrt, args, keywords)
-        incoming = self._incoming(dy, self.given(*args, **keywords))
+        wanted = self._wrt(wrt, self._operands(call.channels))
+        incoming = self._incoming(dy, call.channels)
         found = call.backward(self.kernels, incoming, wanted, statistics, out)
         return tuple(found[name] for name in wanted)
 
@@ -152,8 +152,7 @@ class RowOperator:
         program = self.kernels.program(own.channels, own.wrt, bool(statistics))
         self.kernels.walk(program, dtype, form == "runs").prepare()
 
-    def _incoming(self, dy: Any, given: Sequence[str]) -> dict[str, Any]:
-        channels = tuple(name for name in self.kernels.channels if name in given)
+    def _incoming(self, dy: Any, channels: Sequence[str]) -> dict[str, Any]:
         names = incoming_gradients(self.kernels.program(channels))
         values = dy if isinstance(dy, tuple) else (dy,)
         if len(values) != len(names):
@@ -171,10 +170,12 @@ class RowOperator:
         """The operands of a call: arrays, parameters a channel that are given, numbers."""
         bound = self.arguments(*args, **keywords)
         channels = [name for name in self.kernels.channels if bound.get(name) is not None]
+        return self._operands(channels)
+
+    def _operands(self, channels: Sequence[str]) -> tuple[str, ...]:
         return (*self.kernels.arrays, *channels, *self.kernels.numbers)
 
-    def _wrt(self, wrt: Any, args: tuple, keywords: Mapping[str, Any]) -> tuple[str, ...]:
-        known = self.given(*args, **keywords)
+    def _wrt(self, wrt: Any, known: tuple[str, ...]) -> tuple[str, ...]:
         if wrt is None:
             return known
         names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
@@ -237,9 +238,10 @@ def rowwise(function: Callable) -> RowOperator:
     kernels = RowKernels(function, function.__name__, arrays, channels, scalars)
 
     def bind(*args: Any, axes: int = 1, **keywords: Any) -> RowCall:
-        bound = signature.bind(*args, **keywords)
-        bound.apply_defaults()
-        given = bound.arguments
+        given = {**defaults, **dict(zip(names, args, strict=False)), **keywords}
+        repeated = keywords and not keywords.keys().isdisjoint(names[: len(args)])
+        if repeated or len(args) > len(names) or given.keys() != signature.parameters.keys():
+            signature.bind(*args, **keywords)  # says what is wrong; without it 8 µs less
         call = RowCall(
             {name: given[name] for name in arrays},
             {name: given[name] for name in channels},
@@ -248,6 +250,8 @@ def rowwise(function: Callable) -> RowOperator:
         return call.by_rows(axes)
 
     signature = inspect.signature(function)
+    names = tuple(signature.parameters)
+    defaults = {name: signature.parameters[name].default for name in (*channels, *scalars)}
     functools.update_wrapper(bind, function)
     axes = inspect.Parameter("axes", inspect.Parameter.KEYWORD_ONLY, default=1)
     own = signature.replace(parameters=[*signature.parameters.values(), axes])

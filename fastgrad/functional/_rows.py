@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.layout import dense, layout_of
+from ..kernels.layout import Layout, dense, layout_of
 from ..kernels.row_walk import Rows, RowWalk
 from ..program.expression import Node
 from ..program.row_compile import compiled_rows
@@ -18,12 +19,12 @@ from ..program.row_program import FULL, PER_CHANNEL, PER_ROW, RowProgram, RowRes
 from ..runtime import memory
 from ..vector_unit.constants import DENSE
 from ..vector_unit.precision import PRECISIONS, Precision
-from ._arguments import check_outs
+from ._arguments import check_outs, precision_of
 
 __all__ = ["Given", "RowKernels", "View"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """Where the rows of an array are.
 
@@ -33,14 +34,27 @@ class View:
         Its axes in logical order: those that count the rows, then those within a row.
     rows : Rows
         How many there are of what.
+    channel_shape, stats_shape : tuple of int
+        The shape of a parameter of one element a channel, and that of statistics.
     """
 
     axes: tuple[int, ...]
     rows: Rows
+    channel_shape: tuple[int, ...] = ()
+    stats_shape: tuple[int, ...] = ()
+
+    @functools.cached_property
+    def is_in_order(self) -> bool:
+        """Whether the axes are in the order of the array."""
+        return self.axes == tuple(range(len(self.axes)))
+
+    @functools.cached_property
+    def without_channels(self) -> Rows:
+        """The rows, where nothing depends on a channel."""
+        return Rows(self.rows.count, self.rows.length)
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The operands of one call, checked.
 
     Attributes
@@ -56,14 +70,9 @@ class Given:
     """
 
     arrays: Mapping[str, np.ndarray]
-    channels: Mapping[str, np.ndarray] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    per_row: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @property
-    def x(self) -> np.ndarray:
-        """The array that the results are like."""
-        return next(iter(self.arrays.values()))
+    channels: Mapping[str, np.ndarray]
+    numbers: Mapping[str, float]
+    per_row: Mapping[str, np.ndarray]
 
 
 class RowKernels:
@@ -99,13 +108,13 @@ class RowKernels:
         self.per_row = tuple(per_row)
         self.arrays, self.channels, self.numbers = tuple(arrays), tuple(channels), tuple(numbers)
         self.saved = dict(saved or {})
-        self._programs: dict[tuple, RowProgram] = {}
+        self._runners: dict[tuple, _Runner] = {}
         self._given_backward: Callable | None = None
 
     def give_backward(self, function: Callable) -> None:
         """Take the gradients from a function of ``dy`` and the operands, written by hand."""
         self._given_backward = function
-        self._programs.clear()
+        self._runners.clear()
 
     def kinds(self, channels: Sequence[str]) -> dict[str, str]:
         """Of the operands, where only these of the channels' parameters are given."""
@@ -134,9 +143,16 @@ class RowKernels:
             Forward: whether it returns what can be saved. Backward: whether it is given that.
         """
         key = (tuple(channels), None if wrt is None else tuple(wrt), with_saved)
-        if key not in self._programs:
-            self._programs[key] = self._make(*key)
-        return self._programs[key]
+        return self._runner(*key).program
+
+    def _runner(
+        self, channels: tuple[str, ...], wrt: tuple[str, ...] | None, with_saved: bool
+    ) -> _Runner:
+        key = (channels, wrt, with_saved)
+        runner = self._runners.get(key)
+        if runner is None:
+            runner = self._runners[key] = _Runner(self._make(*key), self)
+        return runner
 
     def _make(
         self, channels: tuple[str, ...], wrt: tuple[str, ...] | None, with_saved: bool
@@ -173,101 +189,131 @@ class RowKernels:
         self, given: Given, view: View, outs: Sequence[Any] = (), with_saved: bool = False
     ) -> dict[str, np.ndarray]:
         """The results by name; those of one number a row in float64."""
-        program = self.program(tuple(given.channels), None, with_saved)
-        return self._run(program, given, view, outs)
+        return self._runner(tuple(given.channels), None, bool(with_saved))(given, view, outs)
 
     def backward(
         self,
-        dys: Mapping[str, np.ndarray],
         given: Given,
         view: View,
-        wrt: Sequence[str],
-        outs: Sequence[Any] = (),
-        is_saved: bool = False,
-        channels: Sequence[str] | None = None,
+        wrt: tuple[str, ...],
+        outs: Sequence[Any],
+        is_saved: bool,
+        channels: tuple[str, ...],
     ) -> dict[str, np.ndarray]:
-        """The gradients by operand: sums over rows in float64.
+        """The gradients by operand; of those that are sums over rows the terms, float64, along axis 0.
 
         Parameters
         ----------
-        dys : dict of str to ndarray
-            The incoming gradient of each result, ``"dy"`` and so on.
         given, view, outs
-            As forward; `outs` for the gradients of the arrays among `wrt`.
-        wrt : sequence of str
+            As forward, with the incoming gradient of each result, ``"dy"`` and so on, among the arrays;
+            `outs` for the gradients of the arrays among `wrt`.
+        wrt : tuple of str
             Operands.
         is_saved : bool
             Whether `given` has what a forward call returned, one number a row.
-        channels : sequence of str, optional
-            The parameters that the forward call had, if `given` does not have all of them.
+        channels : tuple of str
+            The parameters that the forward call had.
         """
-        own = tuple(given.channels) if channels is None else tuple(channels)
-        program = self.program(own, wrt, is_saved)
-        arrays = {**given.arrays, **dys}
-        whole = Given(arrays, given.channels, given.numbers, given.per_row)
-        results = self._run(program, whole, view, outs)
-        by_name = {result.name: result.operand for result in program.results}
-        return {by_name[name]: value for name, value in results.items()}
+        return self._runner(channels, wrt, is_saved)(given, view, outs)
 
-    def _run(
-        self,
-        program: RowProgram,
-        given: Given,
-        view: View,
-        outs: Sequence[Any],
-    ) -> dict[str, np.ndarray]:
-        x = given.x
-        precision = PRECISIONS[x.dtype.newbyteorder("=")]
-        full = [result.name for result in program.named(FULL)]
-        named = [*given.arrays.items(), *given.channels.items()]
-        in_place = check_outs(outs, full, x, named)
-        outs = [*outs, *[None] * (len(full) - len(outs))]
-        results = [memory.empty_like(x, precision.dtype) if out is None else out for out in outs]
-        rows = view.rows
-        if x.size == 0:
-            numbers = [np.full(rows.count, np.nan) for _ in program.named(PER_ROW)]
-            sums = [np.zeros(rows.channels) for _ in program.named(PER_CHANNEL)]
+
+class _Runner:
+    """Runs one program in any of the precisions.
+
+    Parameters
+    ----------
+    program : RowProgram
+        What to run.
+    kernels : RowKernels
+        Whose it is.
+    """
+
+    def __init__(self, program: RowProgram, kernels: RowKernels):
+        self.program, self._kernels = program, kernels
+        results = {kind: program.named(kind) for kind in (FULL, PER_ROW, PER_CHANNEL)}
+        self._full = [result.name for result in results[FULL]]
+        self._no_outs = (None,) * len(self._full)
+        self._per_row, self._sums = len(results[PER_ROW]), len(results[PER_CHANNEL])
+        #: Results are known by their operand in a backward program, by their name in a forward one.
+        self._names = [own.operand or own.name for kind in results.values() for own in kind]
+        self._has_channels = bool(program.channels or self._sums)
+        self._walks: dict[tuple[np.dtype, bool], RowWalk] = {}
+
+    def __call__(self, given: Given, view: View, outs: Sequence[Any]) -> dict[str, np.ndarray]:
+        """All results: full arrays, numbers of the rows, the terms of the sums of the channels."""
+        x = next(iter(given.arrays.values()))
+        in_place = False
+        if outs:
+            named = [*given.arrays.items(), *given.channels.items()]
+            in_place = check_outs(outs, self._full, x, named)
+        precision = precision_of(x)
+        outs = (*outs, *self._no_outs[len(outs) :])
+        results = [_like(x, precision.dtype) if out is None else out for out in outs]
+        if x.size:
+            numbers, sums = self._launch(given, view, results, in_place, precision)
         else:
-            numbers, sums = self._launch(program, given, view, results, in_place, precision)
-        names = [r.name for kind in (FULL, PER_ROW, PER_CHANNEL) for r in program.named(kind)]
-        return dict(zip(names, [*results, *numbers, *sums], strict=True))
+            numbers = [np.full(view.rows.count, np.nan) for _ in range(self._per_row)]
+            sums = [np.zeros((1, view.rows.channels)) for _ in range(self._sums)]
+        return dict(zip(self._names, (*results, *numbers, *sums), strict=True))
 
     def _launch(
         self,
-        program: RowProgram,
         given: Given,
         view: View,
         results: Sequence[np.ndarray],
         in_place: bool,
         precision: Precision,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        rows = view.rows
-        has_channels = bool(program.channels or program.named(PER_CHANNEL))
-        by_run = rows.inner > 1 and (has_channels or rows.run > 0)
-        if not by_run and not has_channels:
-            rows = Rows(rows.count, rows.length)
-        arrays = [given.arrays[name] for name in program.arrays]
-        everything = [*arrays, *results]
-        where, flat = _flattened(everything, view.axes)
+        program, rows = self.program, view.rows
+        by_run = rows.inner > 1 and (self._has_channels or rows.run > 0)
+        if not by_run and not self._has_channels:
+            rows = view.without_channels
+        walk = self._walk(precision, by_run)
+        where, flat = _flattened([*[given.arrays[name] for name in program.arrays], *results], view)
         channels = [
-            np.ascontiguousarray(given.channels[name], precision.compute_dtype)
+            np.ascontiguousarray(given.channels[name], walk.compute_dtype)
             for name in program.channels
         ]
         numbers = [given.numbers[name] for name in program.numbers]
         rows_in = [
-            np.ascontiguousarray(given.per_row[name], np.float64).reshape(-1)
+            np.ascontiguousarray(given.per_row[name], np.float64).ravel()
             for name in program.per_row
         ]
-        walk = self.walk(program, precision.dtype, by_run)
         return walk(flat, channels, rows_in, numbers, rows, where, in_place)
 
+    def _walk(self, precision: Precision, by_run: bool) -> RowWalk:
+        key = (precision.dtype, by_run)
+        walk = self._walks.get(key)
+        if walk is None:
+            walk = self._walks[key] = self._kernels.walk(self.program, *key)
+        return walk
 
-def _flattened(arrays: Sequence[np.ndarray], axes: tuple[int, ...]) -> tuple[Any, list[np.ndarray]]:
+
+def _like(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """An uninitialised dense array of the shape of `x` with its axes in the order of x."""
+    if x.flags.c_contiguous:
+        return memory.empty(x.shape, dtype)
+    return memory.empty_like(x, dtype)
+
+
+# Bits of `ndarray.flags.num`.
+_PLAIN = 0x001 | 0x100  # C-contiguous, aligned
+
+#: The layout of so many dense arrays.
+_dense = functools.cache(dense)
+
+
+def _flattened(arrays: Sequence[np.ndarray], view: View) -> tuple[Layout, list[np.ndarray]]:
     """The layout of arrays in logical order, and each as one axis where it is dense."""
-    turned = [array.transpose(axes) for array in arrays]
-    if all(a.flags.c_contiguous and a.flags.aligned and a.dtype.isnative for a in turned):
-        return dense(len(arrays)), [array.reshape(-1) for array in turned]
-    where = layout_of(arrays, axes)
+    turned = arrays if view.is_in_order else [array.transpose(view.axes) for array in arrays]
+    flat = []
+    for array in turned:
+        if array.flags.num & _PLAIN != _PLAIN or not array.dtype.isnative:
+            break
+        flat.append(array.ravel())
+    else:
+        return _dense(len(flat)), flat
+    where = layout_of(arrays, view.axes)
     flat = [
         array.reshape(-1) if row[0] == DENSE else _STRIDED[array.dtype.itemsize]
         for array, row in zip(turned, where[1], strict=True)

@@ -34,9 +34,9 @@ _FEW_SUMMED_ROWS = 512
 _LEAST_BLOCK = 1 << 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """How rows and their channels lie in the logical order of the elements.
+    """How rows and their channels lie in the logical order of the elements. Equal is only the same object.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Rows:
     groups: int = 1
     run: int = 0
 
-    @property
+    @functools.cached_property
     def channels(self) -> int:
         """Channels in all."""
         return self.groups * (self.length // self.inner)
@@ -71,7 +71,7 @@ class Rows:
             block, parts = max(1, _PIECE // self.inner) * self.inner, 1
         return -(-self.length // block) * parts, block, parts, -(-block // parts)
 
-    @property
+    @functools.cached_property
     def per_partial(self) -> int:
         """Rows whose sums of a channel are taken together.
 
@@ -96,12 +96,15 @@ class RowWalk:
     """
 
     def __init__(self, module: ModuleType, text: RowText, nanoseconds: float):
+        #: What it computes in.
+        self.compute_dtype = text.precision.compute_dtype
         #: The kernel.
         self.tiles, self._pieces = module.tiles, module.pieces
         self._nanoseconds = nanoseconds
         program = text.program
         self._passes = len(text.passes)
-        self._columns = sum(len(own.totals) for own in text.passes)
+        columns = sum(len(own.totals) for own in text.passes)
+        self._no_pieces = np.empty((0, max(columns, 1)))
         self._channel_sums = len(program.named("channel"))
         self._by_run = text.by_run
         self._row_results = len(program.named("row"))
@@ -120,7 +123,7 @@ class RowWalk:
         where: Layout,
         in_place: bool,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Compute everything; returns the results of one number a row, and the sums of the channels.
+        """Compute everything; returns the results of one number a row, and the terms of the channels' sums.
 
         Parameters
         ----------
@@ -139,46 +142,84 @@ class RowWalk:
         in_place : bool
             Whether a result is one of the operands.
         """
-        pieces, block, parts, part = rows.pieces
-        sums_by_lane = bool(self._channel_sums) and not self._by_run
-        is_split = pieces > 1 and rows.count < (_FEW_SUMMED_ROWS if sums_by_lane else _FEW_ROWS)
-        if is_split:
-            per_partial = rows.count if sums_by_lane else 1
-            partials = rows.count * parts if self._by_run else 1
-        else:
-            per_partial = rows.per_partial
-            partials = -(-rows.count // per_partial)
-        sums = [np.zeros(partials * rows.channels) for _ in range(self._channel_sums)]
+        plan = _plan(rows, self._by_run, self._channel_sums > 0)
+        sums = [np.zeros(plan.partials * rows.channels) for _ in range(self._channel_sums)]
         row_results = [np.empty(rows.count) for _ in range(self._row_results)]
-        piece_sums = np.empty((rows.count * pieces if is_split else 0, max(self._columns, 1)))
-        moved = rows.count * rows.length * len(arrays) * arrays[0].itemsize
-        shape, layouts = where
-        per_unit = self._rows_of_a_unit(rows)
+        piece_sums = self._no_pieces
+        if plan.pieces:
+            piece_sums = np.empty((plan.pieces, self._no_pieces.shape[1]))
+        lanes = rows.count * rows.length
+        moved = lanes * len(arrays) * arrays[0].itemsize
         rest = (
-            *(rows.length, rows.inner, rows.run or rows.inner, rows.run or rows.length),
-            *(rows.groups, rows.channels, per_partial, block, parts, part),
-            *(store_mode(moved, in_place), shape, layouts),
-            *(*arrays, *channels, *per_row, *row_results, *sums, piece_sums, *numbers),
+            *plan.numbers,
+            store_mode(moved, in_place),
+            *where,
+            *arrays,
+            *channels,
+            *per_row,
+            *row_results,
+            *sums,
+            piece_sums,
+            *numbers,
         )
-        work = rows.count * rows.length * self._nanoseconds
-        if is_split:
+        work = lanes * self._nanoseconds
+        if plan.pieces:
             cores = threads.cores_for(work / self._passes)
             for stage in range(self._passes + bool(self._row_results)):
-                is_pass = stage < self._passes
-                count = rows.count * pieces // per_partial if is_pass else rows.count
+                count = plan.count if stage < self._passes else rows.count
                 launch.run(self._pieces, min(cores, count), count, (rows.count, stage, *rest))
         else:
-            count = -(-rows.count // per_unit)
-            cores = min(threads.cores_for(work), count)
-            launch.run(self.tiles, cores, count, (rows.count, per_unit, *rest))
-        with np.errstate(invalid="ignore", over="ignore"):
-            totals = [own.reshape(partials, -1).sum(axis=0) for own in sums]
-        return row_results, totals
+            cores = min(threads.cores_for(work), plan.count)
+            launch.run(self.tiles, cores, plan.count, (rows.count, plan.per_unit, *rest))
+        return row_results, [own.reshape(plan.partials, -1) for own in sums]
 
-    def _rows_of_a_unit(self, rows: Rows) -> int:
-        """Rows that one core takes together: those that share sums, and not too few elements."""
-        if self._channel_sums and rows.per_partial > rows.groups:
-            return rows.per_partial
-        if self._channel_sums:
-            return 1
+
+@dataclass(frozen=True)
+class _Plan:
+    """How rows are spread over cores, and sums over memory.
+
+    Attributes
+    ----------
+    count, per_unit : int
+        Units of work, and rows of each.
+    pieces : int
+        Of all rows together, where rows are split; else 0.
+    partials : int
+        Sums of each channel.
+    numbers : tuple of int
+        What the kernel is told of it.
+    """
+
+    count: int
+    per_unit: int
+    pieces: int
+    partials: int
+    numbers: tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=1024)  # 5 µs of a call
+def _plan(rows: Rows, by_run: bool, has_sums: bool) -> _Plan:
+    pieces, block, parts, part = rows.pieces
+    sums_by_lane = has_sums and not by_run
+    is_split = pieces > 1 and rows.count < (_FEW_SUMMED_ROWS if sums_by_lane else _FEW_ROWS)
+    per_unit = _rows_of_a_unit(rows, has_sums)
+    if is_split:
+        per_partial = rows.count if sums_by_lane else 1
+        partials = rows.count * parts if by_run else 1
+        count = rows.count * pieces // per_partial
+    else:
+        per_partial = rows.per_partial
+        partials = -(-rows.count // per_partial)
+        count = -(-rows.count // per_unit)
+    numbers = (
+        *(rows.length, rows.inner, rows.run or rows.inner, rows.run or rows.length),
+        *(rows.groups, rows.channels, per_partial, block, parts, part),
+    )
+    return _Plan(count, per_unit, rows.count * pieces * is_split, partials, numbers)
+
+
+def _rows_of_a_unit(rows: Rows, has_sums: bool) -> int:
+    """Rows that one core takes together: those that share sums, and not too few elements."""
+    if not has_sums:
         return max(1, _LEAST_BLOCK // rows.length)
+    return rows.per_partial if rows.per_partial > rows.groups else 1
