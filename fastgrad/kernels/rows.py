@@ -31,24 +31,25 @@ __all__ = ["CHUNK", "source"]
 CHUNK = 2048
 #: Lanes that are summed in the compute dtype, in many partial sums; what they give is summed in float64.
 SUMMED = 512
+#: Between these a sum of squares in float32 has neither overflown nor lost what is subnormal.
+_SQUARES = (1e-30, 1e30)
 
-_WALK = '''
+#: Lanes of a strip, and those of all rows that go through one together: about what the second-level cache
+#: holds of two operands.
+_STRIP, _TOGETHER = 1024, 1 << 16
+
+_TILES = '''
 
 @kernel("{types}")
 def tiles({arguments}):
     """All passes over the rows `lo` to `hi`."""
 {start}
-    for row in range(lo * per_unit, min(rows, hi * per_unit)):
-        origin = row * length
-        offset = row % row_groups * (length // inner)
-        partial = row // per_partial
-{per_row}
-{whole}
-{row_results}
-{flush}
+{rows}
     store_fence()
     return True
+'''
 
+_PIECES = '''
 
 @kernel("{types}")
 def pieces({arguments}):
@@ -71,17 +72,22 @@ def pieces({arguments}):
 '''
 
 
-def source(text: RowText, fields: Fields) -> str:
-    """The text of `tiles` and its passes.
+def source(text: RowText, of_pieces: RowText, fields: Fields) -> str:
+    """The text of `tiles` and `pieces`.
 
     Parameters
     ----------
-    text : RowText
-        The passes.
+    text, of_pieces : RowText
+        Their passes: those of `pieces` keep no values between them.
     fields : Fields
         Operands, results, channel sums (`sums`) and numbers of the program.
     """
-    return _Source(text, fields).text()
+    sizes = [
+        f"CHUNK, SUMMED, PASSES, STRIP = {CHUNK}, {SUMMED}, {len(text.passes)}, {_STRIP}\n",
+        f"LEAST_SQUARES, MOST_SQUARES = {_SQUARES}\n",
+    ]
+    walks = [_Source(text, fields).tiles(), _Source(of_pieces, fields).pieces()]
+    return "".join([constants(), *sizes, *walks])
 
 
 class _Source:
@@ -97,11 +103,6 @@ class _Source:
         self._numbers = [local_name(name) for name in program.numbers]
         self._kind = precision.compute
 
-    def text(self) -> str:
-        sizes = f"CHUNK, SUMMED, PASSES = {CHUNK}, {SUMMED}, {len(self._text.passes)}\n"
-        parts = [constants(), sizes]
-        return "".join([*parts, self._walk()])
-
     def _piece(self, own: Pass) -> list[str]:
         """A pass over the lanes `begin` to `end` of a row, tile by tile."""
         is_last = own is self._text.passes[-1]
@@ -114,6 +115,7 @@ class _Source:
         else:
             tiles = [f"{name}_t = window({name}, offset + position, m)" for name in self._channels]
             tiles += [f"{name}_t = window(ub_{name}, offset + position, m)" for name in self._sums]
+        tiles += [f"{name}_t = window(ub_{name}, position, m)" for name in self._text.kept_names]
         tiles_in = fields.tiles_in(0).rstrip("\n").split("\n")
         run = "run" if by_channel else "span"
         start = [f"run_end = (begin // {run} + 1) * {run}"]
@@ -134,7 +136,31 @@ class _Source:
             *_indented(to_next if by_run else []),
         ]
 
-    def _walk(self) -> str:
+    def tiles(self) -> str:
+        """The walk over whole rows."""
+        rows = self._by_strips() if self._has_strips else self._by_rows()
+        kept = self._text.kept_names
+        buffers = [f"ub_{name} = np.empty(length, np.{self._kind})" for name in kept]
+        return _TILES.format(**self._common(buffers), rows=_lines(4, rows))
+
+    def pieces(self) -> str:
+        """The walk over pieces of rows."""
+        return _PIECES.format(
+            **self._common([]),
+            per_row=_lines(8, self._row_operands),
+            per_row_in_piece=_lines(12, self._row_operands),
+            unit=_lines(8, _UNITS_BY_RUN if self._text.by_run else _UNITS_BY_LANE),
+            split=_lines(8, self._split()),
+            finish=_lines(12, self._combined(len(self._text.passes)) or ["pass"]),
+            row_results_in_piece=_lines(12, self._text.row_results),
+        )
+
+    @property
+    def _row_operands(self) -> list[str]:
+        return [f"{name} = {name}_rows[row]" for name in self._per_row]
+
+    def _common(self, more_buffers: Sequence[str]) -> dict[str, str]:
+        """Signature and start of both walks."""
         signature = [
             *((name, "int64") for name in _INTEGERS),
             ("shape", "int64[::1]"),
@@ -155,21 +181,12 @@ class _Source:
             for name, kind in (*self._fields.operands, *self._fields.results)
         ]
         borrowed = [f"{name} = borrowed({name})" for name in arrays]
-        per_row = [f"{name} = {name}_rows[row]" for name in self._per_row]
-        return _WALK.format(
-            types=", ".join(kind for _, kind in signature),
-            arguments=", ".join(name for name, _ in signature),
-            start=_lines(4, [*borrowed, *buffers, *self._lane_sums(), *_START]),
-            flush=_lines(8, self._flushed(_AFTER_ROWS, "partial * channels", "0, channels")),
-            per_row=_lines(8, per_row),
-            per_row_in_piece=_lines(12, per_row),
-            whole=_lines(8, self._whole()),
-            unit=_lines(8, _UNITS_BY_RUN if self._text.by_run else _UNITS_BY_LANE),
-            split=_lines(8, self._split()),
-            finish=_lines(12, self._combined(len(self._text.passes)) or ["pass"]),
-            row_results=_lines(8, self._text.row_results),
-            row_results_in_piece=_lines(12, self._text.row_results),
-        )
+        start = [*borrowed, *buffers, *more_buffers, *self._lane_sums(), *_START]
+        return {
+            "types": ", ".join(kind for _, kind in signature),
+            "arguments": ", ".join(name for name, _ in signature),
+            "start": _lines(4, start),
+        }
 
     def _lane_sums(self) -> list[str]:
         """The tiles in which the gradients of channels that are one lane each are added up."""
@@ -184,10 +201,51 @@ class _Source:
         calls = [f"    flush({name}, {start}, ub_{name}, {lanes})" for name in self._sums]
         return [f"if {when}:", *calls]
 
-    def _whole(self) -> list[str]:
-        """All passes over a row."""
+    def _by_rows(self) -> list[str]:
+        """All passes over one row, then the next."""
+        flushed = self._flushed(_AFTER_ROWS, "partial * channels", "0, channels")
+        return [
+            "for row in range(lo * per_unit, min(rows, hi * per_unit)):",
+            *_indented([*_ROW, "partial = row // per_partial", *self._row_operands]),
+            *_indented([*self._passes(self._text.passes), *self._text.last.before]),
+            *_indented([*self._text.row_results, *flushed]),
+        ]
+
+    @property
+    def _has_strips(self) -> bool:
+        """Whether the last pass goes through some rows together, a strip of lanes at a time.
+
+        So the sums of a strip's channels, and its parameters, stay in the first-level cache.
+        """
+        return bool(self._sums) and not self._text.by_run and not self._text.passes[-1].totals
+
+    def _by_strips(self) -> list[str]:
+        """All passes but the last over each of some rows; then the last, strip by strip, over all of them."""
+        *passes, last = self._text.passes
+        kept = [f"row_numbers[row - first_row, {k}]" for k in range(len(last.reads))]
+        save = [f"{own} = {name}" for own, name in zip(kept, last.reads, strict=True)]
+        load = [f"{name} = {own}" for own, name in zip(kept, last.reads, strict=True)]
+        return [
+            f"row_numbers = np.empty((together, {max(len(kept), 1)}))",
+            "next_row = lo * per_unit",
+            "while next_row < min(rows, hi * per_unit):",
+            "    first_row = next_row",
+            "    next_row = min(first_row + together, rows, (first_row // per_unit + 1) * per_unit)",
+            "    partial = first_row // per_partial",
+            "    for row in range(first_row, next_row):",
+            *_indented(_indented([*_ROW, *self._row_operands, *self._passes(passes)])),
+            *_indented(_indented([*last.before, *save, *self._text.row_results])),
+            "    for begin in range(0, length, STRIP):",
+            "        end = min(begin + STRIP, length)",
+            "        for row in range(first_row, next_row):",
+            *_indented(_indented(_indented([*_ROW, *load, *last.numbers, *self._piece(last)]))),
+            *_indented(self._flushed(_AFTER_BLOCK, "partial * channels", "0, channels")),
+        ]
+
+    def _passes(self, passes: Sequence[Pass]) -> list[str]:
+        """Passes over a whole row."""
         lines: list[str] = []
-        for own in self._text.passes:
+        for own in passes:
             lines += [*own.before, *own.numbers]
             lines += [f"{name} = 0.0" for name in own.totals]
             lines += [
@@ -196,7 +254,7 @@ class _Source:
             ]
             lines += _indented([*self._piece(own), *_merge(own, _of_piece)])
             lines += own.after
-        return [*lines, *self._text.last.before]
+        return lines
 
     def _split(self) -> list[str]:
         """The pass `per_unit` over one piece."""
@@ -251,6 +309,7 @@ _INTEGERS = (
 
 #: Rows whose channel gradients are added up in the compute dtype, each channel in a lane of its own.
 _ADDED_ROWS = 16
+_AFTER_BLOCK = f"next_row % per_unit % {_ADDED_ROWS} == 0 or next_row == rows"
 _AFTER_ROWS = (
     f"(row + 1) % ({_ADDED_ROWS} * row_groups) == 0 or (row + 1) % per_unit == 0 or row + 1 == rows"
 )
@@ -266,9 +325,15 @@ _UNITS_BY_RUN = (
 )
 _UNITS_BY_LANE = ("row = unit % rows", "piece = unit // rows", "partial = 0")
 
+#: Where a row begins, and which channels it has.
+_ROW = ("origin = row * length", "offset = row % row_groups * (length // inner)")
+
 _START = (
     "row_length = np.float64(length)",
     "count = (length + block - 1) // block * parts",
+    "together = 1",
+    f"while together < {_ADDED_ROWS} and 2 * together * length <= {_TOGETHER}:",
+    "    together *= 2",
 )
 
 

@@ -64,13 +64,13 @@ _TAKEN = frozenset(
         *("rows", "per_unit", "length", "run", "span", "row_groups", "channels", "per_partial"),
         *("block", "parts", "part", "row", "piece", "pieces", "count", "other", "origin", "offset"),
         *("partial", "begin", "end", "position", "run_end", "channel", "first", "row_length"),
-        *("piece_sums", "total", "shift", "squares", "distance", "mean_t", "bounds", "flush"),
+        *("piece_sums", "together", "row_numbers", "first_row", "next_row", "total", "shift", "squares", "distance", "mean_t", "bounds", "flush"),
         *("fma", "accumulate", "accumulate_product", "merge_moments"),
     )
 )
 #: Forms of such names: values, tiles, elements, constants; and what `local_name` itself makes.
 _TAKEN_FORMS = re.compile(
-    r"[var]\d+(_q|_s1|_s2|_l)?|[smq]\d+_\d+(_p)?|(ub|direct|run)_.*|.*_(t|i|f|l|p|lo|rows)"
+    r"kept\d+|[var]\d+(_q|_s1|_s2|_l)?|[smq]\d+_\d+(_p)?|(ub|direct|run)_.*|.*_(t|i|f|l|p|lo|rows)"
     r"|[A-Z]+|.*_|.*_to_.*"
 )
 

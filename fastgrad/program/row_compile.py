@@ -96,7 +96,7 @@ def _source(text: RowText) -> str:
         sums=tuple((local_name(r.name), "float64") for r in program.named(PER_CHANNEL)),
         numbers=tuple((local_name(name), "float64") for name in program.numbers),
     )
-    return head + rows.source(text, fields)
+    return head + rows.source(text, RowText(program, precision, text.by_run, keeps=False), fields)
 
 
 def _nanoseconds(program: RowProgram, precision: Precision) -> float:

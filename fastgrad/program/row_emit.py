@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..kernels.template import local_name
 from ..vector_unit.precision import Precision
+from .cost import instruction_cost
 from .emit import instruction
 from .expression import ROW_LENGTH, Node, operand, walk
 from .optimize import split_factors
@@ -28,6 +29,10 @@ from .tails import exact_tails
 __all__ = ["Pass", "RowText"]
 
 
+#: Nanoseconds; a value that costs more is kept between passes.
+_DEAR = 0.2
+
+
 @dataclass
 class Pass:
     """What one pass is made of, as lines of text.
@@ -36,6 +41,8 @@ class Pass:
     ----------
     before : list of str
         Compute numbers of the row, once those of the passes before are known.
+    reads : list of str
+        Numbers of the row that its lanes read.
     numbers : list of str
         Have these numbers in the compute dtype.
     sums : list of str
@@ -51,6 +58,7 @@ class Pass:
     """
 
     before: list[str] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
     numbers: list[str] = field(default_factory=list)
     sums: list[str] = field(default_factory=list)
     moments: list[tuple[str, str]] = field(default_factory=list)
@@ -74,11 +82,20 @@ class RowText:
         Of its arrays.
     by_run : bool
         Whether runs of lanes share a channel; else each lane is one.
+    keeps : bool
+        Whether what is dear to compute, and needed in two passes, is kept between them, in a buffer as
+        long as a row.
     """
 
-    def __init__(self, program: RowProgram, precision: Precision, by_run: bool):
+    def __init__(self, program: RowProgram, precision: Precision, by_run: bool, keeps: bool = True):
         self.program, self.precision, self.by_run = program, precision, by_run
+        self.keeps = keeps
         self._depth = passes_below(program.nodes)
+        kept = self._find_kept()
+        #: What is kept, by the operand that stands for it, and the first pass that needs it.
+        self.kept = {operand(f"_kept{k}", True): own for k, own in enumerate(kept.items())}
+        self.kept_names = [_kept_name(own) for own in self.kept] if keeps else []
+        self._stand_ins = {node: own for own, (node, _) in self.kept.items()}
         self._names: dict[Node, str] = {}
         self._channels = {name: operand(name, True) for name in program.channels}
         for name in (*program.numbers, *program.per_row):
@@ -114,9 +131,40 @@ class RowText:
 
     # --- Lanes ----------------------------------------------------------------------------------
 
-    def _cut(self, value: Node) -> Node:
-        """`value` with an operand for every number of the row, and for a channel's by run."""
-        mapping: dict[Node, Node] = {}
+    def _roots(self, index: int) -> list[Node]:
+        """What the lanes of pass `index` compute."""
+        program, is_last = self.program, index == self.program.passes - 1
+        roots = [own.args[0] for own in program.reductions if self._depth[own] == index + 1]
+        for result in program.named(PER_CHANNEL):
+            if self._depth[result.value] == index if self.by_run else is_last:
+                roots.append(result.value)
+        return roots + [result.value for result in program.named(FULL) if is_last]
+
+    def _find_kept(self) -> dict[Node, int]:
+        """Values that an earlier pass and the last one need, and that are dear; with that earlier pass."""
+        last = self.program.passes - 1
+        needed = set(_lanes_below(self._roots(last)))
+        found: dict[Node, int] = {}
+        for index in range(last):
+            for node in _lanes_below(self._roots(index)):
+                if node in needed and node not in found and self._is_dear(node):
+                    found[node] = index
+        parts = {part for node in found for part in _lanes_below([node]) if part is not node}
+        return {node: index for node, index in found.items() if node not in parts}
+
+    def _is_dear(self, node: Node) -> bool:
+        """Whether to compute it costs more than to store and to load it."""
+        lowered = walk(*exact_tails(node))
+        own = (part for part in lowered if part.args and part.is_array)
+        return sum(instruction_cost(part.op, self.precision) for part in own) > _DEAR
+
+    def cut_kept(self, own: Node) -> Node:
+        """What the operand `own` stands for."""
+        return self._cut(self.kept[own][0], {})
+
+    def _cut(self, value: Node, stand_ins: Mapping[Node, Node] | None = None) -> Node:
+        """`value` with an operand for what is kept, for every number of the row, and for a channel's by run."""
+        mapping = dict(self._stand_ins if stand_ins is None else stand_ins)
         if self.by_run:
             mapping.update({node: operand(name, False) for name, node in self._channels.items()})
 
@@ -160,16 +208,19 @@ class RowText:
             own.sums.append(total)
             if node.op != "reduce_sum":
                 own.after.append(f"{total} = {total} / row_length")
+        is_last = index == program.passes - 1
         for result in program.named(PER_CHANNEL):
-            if self._depth[result.value] == index:
+            if self.by_run and self._depth[result.value] == index:
                 lanes = self._cut(result.value)
-                if self.by_run:
-                    text.add_to_channel(*self._split(lanes), local_name(result.name))
-                else:
-                    text.write_channel(lanes, local_name(result.name))
-        if index == program.passes - 1:
+                text.add_to_channel(*self._split(lanes), local_name(result.name))
+            elif is_last and not self.by_run:
+                text.write_channel(self._cut(result.value), local_name(result.name))
+        if is_last:
             for result in program.named(FULL):
                 text.write(self._cut(result.value), local_name(result.name))
+        for stand_in, (_, first) in self.kept.items():
+            if self.keeps and first == index:
+                text.keep(stand_in)
         text.finish(own)
 
     def _split(self, lanes: Node) -> tuple[Node, Node | None]:
@@ -184,6 +235,7 @@ class _Lanes:
         self._accumulated: dict[tuple[Node, bool], str] = {}
         self._moments: dict[Node, tuple[str, str]] = {}
         self._writes: list[tuple[Node, str]] = []
+        self._added: list[tuple[Node, str]] = []
         self._uses: list[str] = []
         self._numbers: dict[str, None] = {}
         self._in_two: set[str] = set()
@@ -216,17 +268,20 @@ class _Lanes:
         value = f"{store}({{}})" if store else "{}"
         self._writes.append((lanes, f"write({name}_t, i, {value})"))
 
+    def keep(self, stand_in: Node) -> None:
+        """Store what a later pass needs."""
+        self._writes.append((stand_in, f"write({_kept_name(stand_in)}_t, i, {{}})"))
+
     def write_channel(self, lanes: Node, name: str) -> None:
         """Add to the sum of a lane's own channel."""
-        add = f"write({name}_t, i, read({name}_t, i) + f({{}}))"
-        self._writes.append((lanes, add))
+        self._added.append((lanes, f"{name}_t"))
 
     def finish(self, own: Pass) -> None:
         """Write the loops of the pass."""
         for lanes, pair in self._moments.items():
             own.moments.append(pair)
             own.tile += self._moments_of(lanes, *pair)
-        if self._accumulated or self._writes:
+        if self._accumulated or self._writes or self._added:
             own.tile += [*self._loop(), *self._uses]
         names = (
             *self._text.program.channels,
@@ -235,37 +290,29 @@ class _Lanes:
         words = set(re.findall(r"\w+", " ".join(own.tile)))
         locals_ = {f"{local_name(name)}{end}" for name in names for end in ("", "_t", "_f")}
         own.reads_channels = bool(words & locals_)
-        for number in self._numbers:
+        own.reads = list(self._numbers)
+        for number in own.reads:
             own.numbers.append(f"{number}_f = f({number})")
             if number in self._in_two:
                 own.numbers.append(f"{number}_lo = f({number} - np.float64({number}_f))")
 
     def _moments_of(self, lanes: Node, mean: str, squares: str) -> list[str]:
-        """Mean and squared distances of a tile.
+        """Mean and squared distances of a tile: first its mean, about, then what lies about that.
 
-        In float64, in which what is taken about the first lane loses no more than the number of lanes: too
-        little to show in float32. A float64 tile is gone through twice, the second time about its mean.
+        In float32 the tile is gone through twice, in many partial sums: the distances are exact where they
+        are small beside the mean, and their own mean corrects it. Where their squares leave the range of
+        float32, or are too close to its end, the same is done in float64.
         """
-        lines, values = self._values([lanes])
-        loop = ["for i in range(m):", *(f"    {line}" for line in lines)]
-        first = ["for i in range(1):", *(f"    {line}" for line in lines)]
-        value = f"np.float64({values[0]})"
-        is_wide = self._text.precision.compute == "float64"
-        about_mean = [
-            "total = 0.0",
-            *loop,
-            f"    total = accumulate(total, {value})",
-            "mean_t = total / m",
-        ]
-        about_first = ["mean_t = 0.0", *first, f"    mean_t = {value}"]
+        lines, [(value,)] = self._values([lanes])
+        whole = _moments_about_mean("np.float64", lines, value)
+        if self._text.precision.compute != "float64":
+            whole = [
+                *_moments_about_mean("f", lines, value),
+                "if not LEAST_SQUARES < squares < MOST_SQUARES:",
+                *(f"    {line}" for line in whole),
+            ]
         return [
-            *(about_mean if is_wide else about_first),
-            "shift = 0.0",
-            "squares = 0.0",
-            *loop,
-            f"    distance = {value} - mean_t",
-            "    shift = accumulate(shift, distance)",
-            "    squares = accumulate_product(squares, distance, distance)",
+            *whole,
             "squares = max(squares - shift * shift / m, 0.0)",
             f"{mean}_p, {squares}_p = merge_moments("
             f"position - begin, {mean}_p, {squares}_p, m, mean_t + shift / m, squares)",
@@ -273,18 +320,22 @@ class _Lanes:
 
     def _loop(self) -> list[str]:
         """The loops that fill the accumulators and write the results, `SUMMED` lanes at a time."""
-        roots = [*(lanes for lanes, _ in self._accumulated), *(lanes for lanes, _ in self._writes)]
-        lines, values = self._values(roots)
+        plain = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if not squared]
+        squares = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if squared]
+        summed = [*plain, *self._added]
+        everything = [*summed, *squares, *self._writes]
+        body, values = self._values([lanes for lanes, _ in everything], len(summed))
+        found = iter(values)
+        for _, name in plain:
+            body.append(f"{name}_l = {_accumulated(f'{name}_l', next(found), 'f')}")
+        for _, tile in self._added:
+            body.append(f"write({tile}, i, {_added(f'read({tile}, i)', next(found))})")
+        for _, name in squares:
+            (value,) = next(found)
+            body.append(f"{name}_l = {_accumulated(f'{name}_l', (value, value), 'np.float64')}")
+        for _, template in self._writes:
+            body.append(template.format(*next(found)))
         names = list(self._accumulated.values())
-        body = list(lines)
-        for ((_, squared), name), value in zip(self._accumulated.items(), values, strict=False):
-            kind = "np.float64" if squared else "f"
-            term = f"accumulate({name}_l, {kind}({value}))"
-            if squared:
-                term = f"accumulate_product({name}_l, {kind}({value}), {kind}({value}))"
-            body.append(f"{name}_l = {term}")
-        for (_, template), value in zip(self._writes, values[len(names) :], strict=True):
-            body.append(template.format(value))
         if not names:
             return ["for i in range(m):", *(f"    {line}" for line in body)]
         kinds = {
@@ -299,14 +350,33 @@ class _Lanes:
             *(f"    {name} += np.float64({name}_l)" for name in names),
         ]
 
-    def _values(self, roots: Sequence[Node]) -> tuple[list[str], list[str]]:
-        """Lines that compute `roots` for lane i, and what they are called."""
-        lowered = exact_tails(*roots)
-        products = _fused_products(lowered)
+    def _values(
+        self, roots: Sequence[Node], summed: int = 0
+    ) -> tuple[list[str], list[tuple[str, ...]]]:
+        """Lines that compute `roots` for lane i, and what they are called.
+
+        The first `summed` of them are added to something: a product of lanes is left as its two factors.
+        """
         names: dict[Node, str] = {}
         lines: list[str] = []
+        lowered = exact_tails(*roots)
+        products = self._emit(lowered, summed, lines, names)
+        return lines, [
+            tuple(names[arg] for arg in (root.args if root in products else (root,)))
+            for root in lowered
+        ]
+
+    def _emit(
+        self, lowered: Sequence[Node], summed: int, lines: list[str], names: dict[Node, str]
+    ) -> set[Node]:
+        """Add lines and names; returns the products that have none, as a sum takes them in."""
+        products = _fused_products(lowered, summed)
         for node in walk(*lowered):
-            if not node.args:
+            if node in names:
+                continue
+            if node in self._text.kept:
+                names[node] = self._kept(node, lines, names)
+            elif not node.args:
                 names[node] = self._leaf(node, lines)
             elif node in products:
                 continue  # the sum that it is in computes it
@@ -320,7 +390,20 @@ class _Lanes:
                 else:
                     args = [names[arg] for arg in node.args]
                     lines += self._instruction(names[node], node, args)
-        return lines, [names[node] for node in lowered]
+        return products
+
+    def _kept(self, node: Node, lines: list[str], names: dict[Node, str]) -> str:
+        """A value that is kept between passes: computed apart from all else, or read where that was done.
+
+        So it has the same bits wherever it is computed.
+        """
+        if self._text.keeps and self._index > self._text.kept[node][1]:
+            name = f"{_kept_name(node)}_i"
+            lines.append(f"{name} = read({_kept_name(node)}_t, i)")
+            return name
+        (lowered,) = exact_tails(self._text.cut_kept(node))
+        self._emit([lowered], 0, lines, names)
+        return names[lowered]
 
     def _leaf(self, node: Node, lines: list[str]) -> str:
         if node.op == "const":
@@ -366,17 +449,68 @@ class _Lanes:
         return line.removeprefix(" = ")
 
 
-def _fused_products(roots: Sequence[Node]) -> set[Node]:
-    """Products that a sum takes in without rounding them: those of lanes that nothing else reads."""
+def _kept_name(stand_in: Node) -> str:
+    """What the buffer of a kept value is called."""
+    return stand_in.name.removeprefix("_")
+
+
+def _lanes_below(roots: Sequence[Node]) -> Iterator[Node]:
+    """The instructions over lanes that `roots` are made of, not those below a number of the row."""
+    seen: set[Node] = set()
+    todo = list(roots)
+    while todo:
+        node = todo.pop()
+        if node.is_array and node.args and node not in seen:
+            seen.add(node)
+            todo += node.args
+            yield node
+
+
+def _moments_about_mean(kind: str, lines: Sequence[str], value: str) -> list[str]:
+    """Lines that leave `mean_t`, and `shift` and `squares` about it, summed in `kind`."""
+    loop = ["for i in range(m):", *(f"    {line}" for line in lines)]
+    return [
+        f"total_l = {kind}(0.0)",
+        *loop,
+        f"    total_l = accumulate(total_l, {kind}({value}))",
+        f"mean_l = total_l / {kind}(m)",
+        f"shift_l = {kind}(0.0)",
+        f"squares_l = {kind}(0.0)",
+        *loop,
+        f"    distance = {kind}({value}) - mean_l",
+        "    shift_l = accumulate(shift_l, distance)",
+        "    squares_l = accumulate_product(squares_l, distance, distance)",
+        "mean_t = np.float64(mean_l)",
+        "shift = np.float64(shift_l)",
+        "squares = np.float64(squares_l)",
+    ]
+
+
+def _accumulated(total: str, value: tuple[str, ...], kind: str) -> str:
+    """`total` and a value that is one name, or the two factors of a product."""
+    terms = ", ".join(f"{kind}({name})" for name in value)
+    return f"{'accumulate' if len(value) == 1 else 'accumulate_product'}({total}, {terms})"
+
+
+def _added(total: str, value: tuple[str, ...]) -> str:
+    """The same in the order of the program, rounded once."""
+    terms = [f"f({name})" for name in value]
+    return f"{total} + {terms[0]}" if len(terms) == 1 else f"fma({', '.join(terms)}, {total})"
+
+
+def _fused_products(roots: Sequence[Node], summed: int = 0) -> set[Node]:
+    """Products that a sum takes in without rounding them: those of lanes that nothing else reads.
+
+    Among them those of the first `summed` roots that are products.
+    """
     reads = Counter(arg for node in walk(*roots) for arg in node.args)
     reads.update(roots)
-    found: set[Node] = set()
+
+    def is_free(node: Node) -> bool:
+        return node.op in ("mul", "scale") and node.is_array and reads[node] == 1
+
+    found = {node for node in roots[:summed] if is_free(node)}
     for node in walk(*roots):
         if node.op == "add":
-            own = [
-                arg
-                for arg in node.args
-                if arg.op in ("mul", "scale") and arg.is_array and reads[arg] == 1
-            ]
-            found.update(own[:1])
+            found.update([arg for arg in node.args if is_free(arg)][:1])
     return found
