@@ -6,6 +6,7 @@ import functools
 import math
 import numbers
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ __all__ = ["RowCall", "not_negative"]
 
 #: Places of a channel that are worth tiles of their own.
 _LEAST_RUN = 64
+
+#: Channels that are worth a walk of their own where they are the last axis.
+_LEAST_CHANNELS = 16
 
 #: What is derived from a shape is remembered for so many calls of different ones.
 _remembered = functools.lru_cache(maxsize=1024)
@@ -56,6 +60,7 @@ class RowCall:
         self._numbers = numbers
         self._per_row: dict[str, np.ndarray] = {}
         self.view = _NO_VIEW
+        self._axes: tuple[int, ...] = ()
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -98,16 +103,17 @@ class RowCall:
 
     def by_channels(self, data_format: str) -> RowCall:
         """Rows are the channels, over all items."""
-        return self._viewed(_channels(self.x.shape, self._channels_first(data_format)))
+        self._axes = self._channels_first(data_format)
+        return self._viewed(_channels(self.x.shape, self._axes))
 
     def with_statistics(self, **per_channel: Any) -> RowCall:
         """Rows are the channels of each item, with numbers for them that are given by channel."""
-        channel_shape, axes = self.view.channel_shape, self.view.axes
+        channel_shape, axes = self.view.channel_shape, self._axes
         values = {
             name: self._shaped(value, name, channel_shape) for name, value in per_channel.items()
         }
-        self.view = _each_channel(self.x.shape, (axes[1], axes[0], *axes[2:]))
-        items = self.x.shape[axes[1]]
+        self.view = _each_channel(self.x.shape, axes)
+        items = self.x.shape[axes[0]]
         self._per_row = {name: np.tile(value, items) for name, value in values.items()}
         return self
 
@@ -263,23 +269,41 @@ def _last_axes(shape: tuple[int, ...], count: int) -> View:
 def _groups(shape: tuple[int, ...], axes: tuple[int, ...], groups: int) -> View:
     items, channels, places = _sizes(shape, axes)
     rows = Rows(items * groups, channels // groups * places, max(places, 1), groups)
-    return View(axes, rows, (channels,), (items, groups))
+    return _view(axes, rows, (channels,), (items, groups))
 
 
 @_remembered
 def _each_channel(shape: tuple[int, ...], axes: tuple[int, ...]) -> View:
     items, channels, places = _sizes(shape, axes)
     rows = Rows(items * channels, places, max(places, 1), channels)
-    return View(axes, rows, (channels,), (items, channels))
+    return _view(axes, rows, (channels,), (items, channels))
 
 
 @_remembered
 def _channels(shape: tuple[int, ...], axes: tuple[int, ...]) -> View:
     items, channels, places = _sizes(shape, axes)
     length = items * places
-    run = places if places >= _LEAST_RUN else 0
+    run = places if places >= _LEAST_RUN and not _are_last(axes, channels) else 0
     rows = Rows(channels, length, max(length, 1), channels, run)
-    return View((axes[1], axes[0], *axes[2:]), rows, (channels,), (channels,))
+    return _view(axes, rows, (channels,), (channels,), (axes[1], axes[0], *axes[2:]))
+
+
+def _view(
+    axes: tuple[int, ...],
+    rows: Rows,
+    channel_shape: tuple[int, ...],
+    stats_shape: tuple[int, ...],
+    order: tuple[int, ...] | None = None,
+) -> View:
+    """The rows in the order of `axes`, or in the array's own where its channels are the last axis."""
+    if not _are_last(axes, rows.channels):
+        return View(order or axes, rows, channel_shape, stats_shape)
+    own = replace(rows, channels_last=True)
+    return View(tuple(range(len(axes))), own, channel_shape, stats_shape)
+
+
+def _are_last(axes: tuple[int, ...], channels: int) -> bool:
+    return len(axes) > 2 and axes[1] == len(axes) - 1 and channels >= _LEAST_CHANNELS
 
 
 def _as_outs(out: Any) -> tuple[Any, ...]:

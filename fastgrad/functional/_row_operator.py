@@ -124,7 +124,8 @@ class RowOperator:
         """All kernels that this operator can have in one precision, whatever it is called with.
 
         Layout, shape and byte order need none of their own, but for the form: ``"lanes"`` where each lane is
-        a channel, ``"runs"`` where some in a row share one. With statistics given it is another kernel.
+        a channel, ``"runs"`` where some in a row share one, ``"last"`` where channels are the last axis.
+        With statistics given it is another kernel.
 
         Parameters
         ----------
@@ -133,7 +134,8 @@ class RowOperator:
         """
         kernels = self.kernels
         statistics = ("", "statistics") if kernels.saved else ("",)
-        forms = ("lanes", "runs") if everything else (self._form,)
+        all_forms = ("lanes", "runs", "last") if self._form == "runs" else ("lanes", "runs")
+        forms = all_forms if everything else (self._form,)
         found = []
         for channels in subsets(kernels.channels) if everything else [kernels.channels]:
             known = (*kernels.arrays, *channels)
@@ -150,7 +152,7 @@ class RowOperator:
         """Compile a kernel, or load it from the cache, without calling it."""
         form, statistics = own.static
         program = self.kernels.program(own.channels, own.wrt, bool(statistics))
-        self.kernels.walk(program, dtype, form == "runs").prepare()
+        self.kernels.walk(program, dtype, form).prepare()
 
     def _incoming(self, dy: Any, channels: Sequence[str]) -> dict[str, Any]:
         names = incoming_gradients(self.kernels.program(channels))

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels.layout import Layout, dense, layout_of
+from ..kernels.channels_walk import ChannelsLastWalk
 from ..kernels.row_walk import Rows, RowWalk
 from ..program.expression import Node
-from ..program.row_compile import compiled_rows
+from ..program.row_compile import compiled_channels_last, compiled_rows
 from ..program.row_derive import trace_given_rows, trace_rows, trace_rows_backward
 from ..program.row_program import FULL, PER_CHANNEL, PER_ROW, RowProgram, RowResult
 from ..runtime import memory
@@ -181,9 +182,22 @@ class RowKernels:
     def _node(self, program: RowProgram, op: str) -> Node:
         return next(node for node in program.nodes if node.op == op)
 
-    def walk(self, program: RowProgram, dtype: np.dtype, by_run: bool) -> RowWalk:
-        """The kernel of a program in one precision."""
-        return compiled_rows(program, PRECISIONS[dtype], by_run)
+    def walk(
+        self, program: RowProgram, dtype: np.dtype, form: str
+    ) -> RowWalk | ChannelsLastWalk:
+        """The kernel of a program in one precision.
+
+        Parameters
+        ----------
+        program : RowProgram
+        dtype : dtype
+        form : str
+            How channels lie: ``"lanes"`` where each lane is one, ``"runs"`` where some in a row share one,
+            ``"last"`` where they are the last axis and a row is some of them in every place.
+        """
+        if form == "last":
+            return compiled_channels_last(program, PRECISIONS[dtype])
+        return compiled_rows(program, PRECISIONS[dtype], form == "runs")
 
     def forward(
         self, given: Given, view: View, outs: Sequence[Any] = (), with_saved: bool = False
@@ -237,7 +251,7 @@ class _Runner:
         #: Results are known by their operand in a backward program, by their name in a forward one.
         self._names = [own.operand or own.name for kind in results.values() for own in kind]
         self._has_channels = bool(program.channels or self._sums)
-        self._walks: dict[tuple[np.dtype, bool], RowWalk] = {}
+        self._walks: dict[tuple[np.dtype, str], RowWalk | ChannelsLastWalk] = {}
 
     def __call__(self, given: Given, view: View, outs: Sequence[Any]) -> dict[str, np.ndarray]:
         """All results: full arrays, numbers of the rows, the terms of the sums of the channels."""
@@ -266,9 +280,9 @@ class _Runner:
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         program, rows = self.program, view.rows
         by_run = rows.inner > 1 and (self._has_channels or rows.run > 0)
-        if not by_run and not self._has_channels:
+        if not by_run and not self._has_channels and not rows.channels_last:
             rows = view.without_channels
-        walk = self._walk(precision, by_run)
+        walk = self._walk(precision, "last" if rows.channels_last else _FORMS[by_run])
         where, flat = _flattened([*[given.arrays[name] for name in program.arrays], *results], view)
         channels = [
             np.ascontiguousarray(given.channels[name], walk.compute_dtype)
@@ -281,8 +295,8 @@ class _Runner:
         ]
         return walk(flat, channels, rows_in, numbers, rows, where, in_place)
 
-    def _walk(self, precision: Precision, by_run: bool) -> RowWalk:
-        key = (precision.dtype, by_run)
+    def _walk(self, precision: Precision, form: str) -> RowWalk | ChannelsLastWalk:
+        key = (precision.dtype, form)
         walk = self._walks.get(key)
         if walk is None:
             walk = self._walks[key] = self._kernels.walk(self.program, *key)
@@ -295,6 +309,9 @@ def _like(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return memory.empty(x.shape, dtype)
     return memory.empty_like(x, dtype)
 
+
+#: Whether each lane is a channel, or runs of lanes share one.
+_FORMS = {False: "lanes", True: "runs"}
 
 # Bits of `ndarray.flags.num`.
 _PLAIN = 0x001 | 0x100  # C-contiguous, aligned

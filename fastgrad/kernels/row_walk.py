@@ -49,6 +49,9 @@ class Rows:
     run : int
         Lanes that lie side by side in memory where rows do not, so that no tile is gathered; a tile ends
         with them. 0 where rows lie side by side, or too few lanes do.
+    channels_last : bool
+        Whether the logical order is that of items, places and channels, so that rows lie beside each other
+        in every place.
     """
 
     count: int
@@ -56,6 +59,7 @@ class Rows:
     inner: int = 1
     groups: int = 1
     run: int = 0
+    channels_last: bool = False
 
     @functools.cached_property
     def channels(self) -> int:

@@ -26,7 +26,7 @@ from .row_derive import substitute
 from .row_program import FULL, PER_CHANNEL, PER_ROW, RowProgram, passes_below
 from .tails import exact_tails
 
-__all__ = ["Pass", "RowText"]
+__all__ = ["Lanes", "Pass", "RowText", "added"]
 
 
 #: Nanoseconds; a value that costs more is kept between passes.
@@ -55,6 +55,12 @@ class Pass:
         Make its reductions of the totals.
     reads_channels : bool
         Whether a tile must lie in one run of lanes that share a channel.
+    accumulators : dict of str to bool
+        Sums of a channel, where these are apart from the totals; whether they are squares, in float64.
+    uses : list of str
+        What they are added to.
+    in_two : set of str
+        Numbers of the row that are read in two parts.
     """
 
     before: list[str] = field(default_factory=list)
@@ -65,6 +71,9 @@ class Pass:
     tile: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     reads_channels: bool = False
+    accumulators: dict[str, bool] = field(default_factory=dict)
+    uses: list[str] = field(default_factory=list)
+    in_two: set[str] = field(default_factory=set)
 
     @property
     def totals(self) -> list[str]:
@@ -87,7 +96,15 @@ class RowText:
         long as a row.
     """
 
-    def __init__(self, program: RowProgram, precision: Precision, by_run: bool, keeps: bool = True):
+    def __init__(
+        self,
+        program: RowProgram,
+        precision: Precision,
+        by_run: bool,
+        keeps: bool = True,
+        lanes: type[Lanes] | None = None,
+    ):
+        self._lanes = lanes or Lanes
         self.program, self.precision, self.by_run = program, precision, by_run
         self.keeps = keeps
         self._depth = passes_below(program.nodes)
@@ -186,7 +203,7 @@ class RowText:
         own, program = self.passes[index], self.program
         mine = [r for r in program.reductions if self._depth[r] == index + 1]
         spread = [r.args[0] for r in mine if r.op == "reduce_variance"]
-        text = _Lanes(self, index)
+        text = self._lanes(self, index)
         for count, node in enumerate(mine):
             total = f"s{index}_{count}"
             self._names[node] = total
@@ -227,7 +244,7 @@ class RowText:
         return split_factors(lanes) if lanes.is_array and self.by_run else (lanes, None)
 
 
-class _Lanes:
+class Lanes:
     """Collects what a pass does with a tile."""
 
     def __init__(self, text: RowText, index: int):
@@ -320,21 +337,7 @@ class _Lanes:
 
     def _loop(self) -> list[str]:
         """The loops that fill the accumulators and write the results, `SUMMED` lanes at a time."""
-        plain = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if not squared]
-        squares = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if squared]
-        summed = [*plain, *self._added]
-        everything = [*summed, *squares, *self._writes]
-        body, values = self._values([lanes for lanes, _ in everything], len(summed))
-        found = iter(values)
-        for _, name in plain:
-            body.append(f"{name}_l = {_accumulated(f'{name}_l', next(found), 'f')}")
-        for _, tile in self._added:
-            body.append(f"write({tile}, i, {_added(f'read({tile}, i)', next(found))})")
-        for _, name in squares:
-            (value,) = next(found)
-            body.append(f"{name}_l = {_accumulated(f'{name}_l', (value, value), 'np.float64')}")
-        for _, template in self._writes:
-            body.append(template.format(*next(found)))
+        body = self._body()
         names = list(self._accumulated.values())
         if not names:
             return ["for i in range(m):", *(f"    {line}" for line in body)]
@@ -349,6 +352,26 @@ class _Lanes:
             *(f"        {line}" for line in body),
             *(f"    {name} += np.float64({name}_l)" for name in names),
         ]
+
+    def _body(self) -> list[str]:
+        """What the loops do with lane i."""
+        plain = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if not squared]
+        squares = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if squared]
+        summed = [*plain, *self._added]
+        everything = [*summed, *squares, *self._writes]
+        body, values = self._values([lanes for lanes, _ in everything], len(summed))
+        found = iter(values)
+        body += [self._accumulate(name, next(found), "f") for _, name in plain]
+        for _, tile in self._added:
+            body.append(f"write_sum({tile}, i, {added(f'read_sum({tile}, i)', next(found))})")
+        body += [self._accumulate(name, next(found) * 2, "np.float64") for _, name in squares]
+        return body + [template.format(*next(found)) for _, template in self._writes]
+
+    def _accumulate(self, name: str, value: tuple[str, ...], kind: str) -> str:
+        """A line that adds a value, or the product of two, to an accumulator."""
+        terms = ", ".join(f"{kind}({own})" for own in value)
+        function = "accumulate" if len(value) == 1 else "accumulate_product"
+        return f"{name}_l = {function}({name}_l, {terms})"
 
     def _values(
         self, roots: Sequence[Node], summed: int = 0
@@ -410,14 +433,26 @@ class _Lanes:
             return f"f({repr(node.value).replace('inf', 'np.inf').replace('nan', 'np.nan')})"
         if not node.is_array:
             if self._is_channel(node):
-                return f"{local_name(node.name)}_f"
+                return self._channel(local_name(node.name), lines)
             self._numbers[node.name] = None
-            return f"{node.name}_f"
+            return self._row_number(node.name, lines)
         name = local_name(node.name)
         load = "" if node.name in self._text.program.channels else self._text.precision.load
         value = f"read({name}_t, i)"
         lines.append(f"{name}_i = {load}({value})" if load else f"{name}_i = {value}")
         return f"{name}_i"
+
+    def _channel(self, name: str, lines: list[str]) -> str:
+        """A parameter that is one number for all lanes of the tile."""
+        return f"{name}_f"
+
+    def _row_number(self, name: str, lines: list[str]) -> str:
+        """A number of the row, in the compute dtype."""
+        return f"{name}_f"
+
+    def _low(self, name: str, lines: list[str]) -> str:
+        """What the compute dtype leaves of it."""
+        return f"{name}_lo"
 
     def _instruction(self, name: str, node: Node, args: list[str]) -> list[str]:
         precision = self._text.precision
@@ -426,9 +461,11 @@ class _Lanes:
             return [f"{name} = {value}"]
         if node.op == "sub" and precision.compute == "float32" and self._is_number(node.args[1]):
             # A mean in float64, in two parts: what lies near it loses nothing.
-            low = args[1].removesuffix("_f") + "_lo"
-            self._in_two.add(node.args[1].name)
-            return [f"{name} = ({args[0]} - {args[1]}) - {low}"]
+            own = node.args[1].name
+            self._in_two.add(own)
+            lines: list[str] = []
+            low = self._low(own, lines)
+            return [*lines, f"{name} = ({args[0]} - {args[1]}) - {low}"]
         return instruction(name, node, args)
 
     def _is_number(self, node: Node) -> bool:
@@ -486,14 +523,8 @@ def _moments_about_mean(kind: str, lines: Sequence[str], value: str) -> list[str
     ]
 
 
-def _accumulated(total: str, value: tuple[str, ...], kind: str) -> str:
-    """`total` and a value that is one name, or the two factors of a product."""
-    terms = ", ".join(f"{kind}({name})" for name in value)
-    return f"{'accumulate' if len(value) == 1 else 'accumulate_product'}({total}, {terms})"
-
-
-def _added(total: str, value: tuple[str, ...]) -> str:
-    """The same in the order of the program, rounded once."""
+def added(total: str, value: tuple[str, ...]) -> str:
+    """`total` and a value, or a product, rounded once, in the order of the program."""
     terms = [f"f({name})" for name in value]
     return f"{total} + {terms[0]}" if len(terms) == 1 else f"fma({', '.join(terms)}, {total})"
 

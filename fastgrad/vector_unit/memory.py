@@ -14,12 +14,14 @@ __all__ = [
     "load_at",
     "prefetch_line",
     "read",
+    "read_sum",
     "store_at",
     "store_line",
     "swap_bytes",
     "tile_at",
     "window",
     "write",
+    "write_sum",
 ]
 
 
@@ -27,11 +29,12 @@ def _address(context, builder, element, address):
     return builder.inttoptr(address, context.get_data_type(element).as_pointer())
 
 
-def _results_scope(module):
-    """The alias scope of everything that a fused loop stores."""
+def _scopes(module, *names):
+    """Alias scopes of what a fused loop stores: its ``results``, and ``sums`` that it adds to."""
     domain = module.add_metadata([ir.MetaDataString(module, "fastgrad tiles")])
-    scope = module.add_metadata([ir.MetaDataString(module, "results"), domain])
-    return module.add_metadata([scope])
+    return module.add_metadata(
+        [module.add_metadata([ir.MetaDataString(module, name), domain]) for name in names]
+    )
 
 
 def _element(context, builder, array, value, index):
@@ -50,7 +53,7 @@ def read(typing_context, array, index):
 
     def generate(context, builder, signature, arguments):
         load = builder.load(_element(context, builder, array, *arguments))
-        load.set_metadata("noalias", _results_scope(builder.module))
+        load.set_metadata("noalias", _scopes(builder.module, "results", "sums"))
         return load
 
     return array.dtype(array, types.int64), generate
@@ -62,9 +65,35 @@ def write(typing_context, array, index, value):
 
     def generate(context, builder, signature, arguments):
         target = _element(context, builder, array, *arguments[:2])
-        builder.store(arguments[2], target).set_metadata(
-            "alias.scope", _results_scope(builder.module)
-        )
+        store = builder.store(arguments[2], target)
+        store.set_metadata("alias.scope", _scopes(builder.module, "results"))
+        store.set_metadata("noalias", _scopes(builder.module, "sums"))
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, array.dtype), generate
+
+
+@intrinsic
+def read_sum(typing_context, array, index):
+    """`array[index]` of sums that a fused loop adds to: apart from all operands and results."""
+
+    def generate(context, builder, signature, arguments):
+        load = builder.load(_element(context, builder, array, *arguments))
+        load.set_metadata("alias.scope", _scopes(builder.module, "sums"))
+        load.set_metadata("noalias", _scopes(builder.module, "results"))
+        return load
+
+    return array.dtype(array, types.int64), generate
+
+
+@intrinsic
+def write_sum(typing_context, array, index, value):
+    """`array[index] = value` of such sums."""
+
+    def generate(context, builder, signature, arguments):
+        store = builder.store(arguments[2], _element(context, builder, array, *arguments[:2]))
+        store.set_metadata("alias.scope", _scopes(builder.module, "sums"))
+        store.set_metadata("noalias", _scopes(builder.module, "results"))
         return context.get_dummy_value()
 
     return types.void(array, types.int64, array.dtype), generate
