@@ -85,7 +85,15 @@ _AFFINE, _STATS = ("gamma", "beta"), {"mean": "reduce_mean", "rstd": "rstd"}
 _RSTD = {"rstd": "rstd"}
 _NORM = RowKernels(_norm, "norm", ("x",), _AFFINE, ("eps",), _STATS)
 _RMS = RowKernels(_rms_norm, "rms_norm", ("x",), ("gamma",), ("eps",), _RSTD)
-_SWISH = RowKernels(_norm_swish, "norm_swish", ("x",), _AFFINE, ("eps", "swish_beta"), _STATS)
+_SWISH = RowKernels(
+    _norm_swish,
+    "norm_swish",
+    ("x",),
+    _AFFINE,
+    ("eps", "swish_beta"),
+    _STATS,
+    usual={"swish_beta": 1.0},
+)
 _ADD = RowKernels(_add_norm, "add_norm", ("x", "residual"), _AFFINE, ("eps",), _STATS)
 _SUM = RowKernels(_norm_and_sum, "norm_and_sum", ("sum",), _AFFINE, ("eps",), _STATS)
 _ADD_RMS = RowKernels(_add_rms_norm, "add_rms_norm", ("x", "residual"), ("gamma",), ("eps",), _RSTD)

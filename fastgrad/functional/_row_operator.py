@@ -141,17 +141,23 @@ class RowOperator:
             known = (*kernels.arrays, *channels)
             gradients = subsets((*known, *kernels.numbers))[1:] if everything else [known]
             found += [
-                Specialisation(wrt, channels, (form, own))
+                Specialisation(wrt, channels, (form, own, *usual))
                 for wrt in (None, *gradients)
                 for form in forms
                 for own in statistics
+                for usual in self._usual(wrt or (), everything)
             ]
         return found
 
+    def _usual(self, wrt: Sequence[str], everything: bool) -> list[tuple[str, ...]]:
+        """The numbers that may have their usual values, in all combinations, or all of them."""
+        names = tuple(name for name in self.kernels.usual if name not in wrt)
+        return subsets(names) if everything else [names]
+
     def prepare(self, own: Specialisation, dtype: np.dtype) -> None:
         """Compile a kernel, or load it from the cache, without calling it."""
-        form, statistics = own.static
-        program = self.kernels.program(own.channels, own.wrt, bool(statistics))
+        form, statistics, *usual = own.static
+        program = self.kernels.program(own.channels, own.wrt, bool(statistics), usual)
         self.kernels.walk(program, dtype, form).prepare()
 
     def _incoming(self, dy: Any, channels: Sequence[str]) -> dict[str, Any]:

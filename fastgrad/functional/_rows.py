@@ -93,6 +93,8 @@ class RowKernels:
     saved : mapping of str to str
         Instructions whose values a forward call can return, one a row, and backward be given:
         ``{"mean": "reduce_mean", "rstd": "rstd"}``.
+    usual : mapping of str to float, optional
+        Numbers that usually have this value, for which there are programs of their own, simpler ones.
     """
 
     def __init__(
@@ -104,9 +106,10 @@ class RowKernels:
         numbers: Sequence[str],
         saved: Mapping[str, str] | None = None,
         per_row: Sequence[str] = (),
+        usual: Mapping[str, float] | None = None,
     ):
         self._function, self._name = function, name
-        self.per_row = tuple(per_row)
+        self.per_row, self.usual = tuple(per_row), dict(usual or {})
         self.arrays, self.channels, self.numbers = tuple(arrays), tuple(channels), tuple(numbers)
         self.saved = dict(saved or {})
         self._runners: dict[tuple, _Runner] = {}
@@ -117,13 +120,13 @@ class RowKernels:
         self._given_backward = function
         self._runners.clear()
 
-    def kinds(self, channels: Sequence[str]) -> dict[str, str]:
-        """Of the operands, where only these of the channels' parameters are given."""
+    def kinds(self, channels: Sequence[str], usual: Sequence[str] = ()) -> dict[str, str]:
+        """Of the operands, where these parameters of channels are given, and these numbers are the usual ones."""
         return {
             **dict.fromkeys(self.arrays, "array"),
             **{name: "channel" for name in self.channels if name in channels},
             **dict.fromkeys(self.per_row, "row"),
-            **dict.fromkeys(self.numbers, "number"),
+            **{name: "number" for name in self.numbers if name not in usual},
         }
 
     def program(
@@ -131,6 +134,7 @@ class RowKernels:
         channels: Sequence[str] = (),
         wrt: Sequence[str] | None = None,
         with_saved: bool = False,
+        usual: Sequence[str] = (),
     ) -> RowProgram:
         """The program of one kernel.
 
@@ -142,29 +146,40 @@ class RowKernels:
             Operands whose gradients it computes; the forward program by default.
         with_saved : bool
             Forward: whether it returns what can be saved. Backward: whether it is given that.
+        usual : sequence of str
+            The numbers that have their usual value.
         """
-        key = (tuple(channels), None if wrt is None else tuple(wrt), with_saved)
+        key = (tuple(channels), None if wrt is None else tuple(wrt), with_saved, tuple(usual))
         return self._runner(*key).program
 
     def _runner(
-        self, channels: tuple[str, ...], wrt: tuple[str, ...] | None, with_saved: bool
+        self,
+        channels: tuple[str, ...],
+        wrt: tuple[str, ...] | None,
+        with_saved: bool,
+        usual: tuple[str, ...],
     ) -> _Runner:
-        key = (channels, wrt, with_saved)
+        key = (channels, wrt, with_saved, usual)
         runner = self._runners.get(key)
         if runner is None:
             runner = self._runners[key] = _Runner(self._make(*key), self)
         return runner
 
     def _make(
-        self, channels: tuple[str, ...], wrt: tuple[str, ...] | None, with_saved: bool
+        self,
+        channels: tuple[str, ...],
+        wrt: tuple[str, ...] | None,
+        with_saved: bool,
+        usual: tuple[str, ...],
     ) -> RowProgram:
-        kinds = self.kinds(channels)
-        missing = dict.fromkeys(set(self.channels) - set(channels))
+        kinds = self.kinds(channels, usual)
+        missing: dict[str, Any] = dict.fromkeys(set(self.channels) - set(channels))
+        missing |= {name: self.usual[name] for name in usual}
 
         def function(*operands: Any) -> Any:
             return self._function(**dict(zip(kinds, operands, strict=True)), **missing)
 
-        name = "_".join([self._name, *channels])
+        name = "_".join([self._name, *channels, *(f"usual_{name}" for name in usual)])
         forward = trace_rows(function, name, kinds)
         nodes = (
             {own: self._node(forward, op) for own, op in self.saved.items()} if with_saved else {}
@@ -203,7 +218,17 @@ class RowKernels:
         self, given: Given, view: View, outs: Sequence[Any] = (), with_saved: bool = False
     ) -> dict[str, np.ndarray]:
         """The results by name; those of one number a row in float64."""
-        return self._runner(tuple(given.channels), None, bool(with_saved))(given, view, outs)
+        usual = self._usual(given, ()) if self.usual else ()
+        run = self._runner(tuple(given.channels), None, bool(with_saved), usual)
+        return run(given, view, outs)
+
+    def _usual(self, given: Given, wrt: Sequence[str]) -> tuple[str, ...]:
+        """The numbers that have their usual value, and whose gradient is not asked for."""
+        return tuple(
+            name
+            for name, value in self.usual.items()
+            if given.numbers[name] == value and name not in wrt
+        )
 
     def backward(
         self,
@@ -228,7 +253,8 @@ class RowKernels:
         channels : tuple of str
             The parameters that the forward call had.
         """
-        return self._runner(channels, wrt, is_saved)(given, view, outs)
+        usual = self._usual(given, wrt) if self.usual else ()
+        return self._runner(channels, wrt, is_saved, usual)(given, view, outs)
 
 
 class _Runner:
