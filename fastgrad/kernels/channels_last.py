@@ -18,6 +18,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .buffers import carved
 from .template import Fields, constants, local_name
 
 if TYPE_CHECKING:
@@ -136,11 +137,10 @@ class _Source:
             narrow |= {"mean_l", "shift_l", "squares_l"}
         wide = {f"{name}_v" for name in sums}
         wide |= {f"{name}_v" for own in passes for pair in own.moments for name in pair}
-        return [
-            *(f"ub_{name} = np.empty(block * channels, np.{kind})" for name, kind in fields),
-            *(f"{name} = np.zeros(channels, np.{self._kind})" for name in sorted(narrow)),
-            *(f"{name} = np.zeros(channels, np.float64)" for name in sorted(wide)),
-        ]
+        own = [*((name, self._kind) for name in sorted(narrow)), *((name, "float64") for name in sorted(wide))]
+        vectors = [(name, kind, "channels") for name, kind in own]
+        blocks = [(f"ub_{name}", kind, "block * channels") for name, kind in fields]
+        return [*carved([*vectors, *blocks]), *(f"{name}[:] = 0" for name, _ in own)]
 
     # --- A pass over pieces
 

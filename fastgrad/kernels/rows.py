@@ -20,6 +20,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from .buffers import carved
 from .template import Fields, constants, local_name
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _SQUARES = (1e-30, 1e30)
 
 #: Lanes of a strip, and those of all rows that go through one together: about what the second-level cache
 #: holds of two operands.
-_STRIP, _TOGETHER = 1024, 1 << 16
+_STRIP, _TOGETHER = 2048, 1 << 16
 
 _TILES = '''
 
@@ -139,8 +140,7 @@ class _Source:
     def tiles(self) -> str:
         """The walk over whole rows."""
         rows = self._by_strips() if self._has_strips else self._by_rows()
-        kept = self._text.kept_names
-        buffers = [f"ub_{name} = np.empty(length, np.{self._kind})" for name in kept]
+        buffers = [(f"ub_{name}", self._kind, "length") for name in self._text.kept_names]
         return _TILES.format(**self._common(buffers), rows=_lines(4, rows))
 
     def pieces(self) -> str:
@@ -159,7 +159,7 @@ class _Source:
     def _row_operands(self) -> list[str]:
         return [f"{name} = {name}_rows[row]" for name in self._per_row]
 
-    def _common(self, more_buffers: Sequence[str]) -> dict[str, str]:
+    def _common(self, more_buffers: Sequence[tuple[str, str, str]]) -> dict[str, str]:
         """Signature and start of both walks."""
         signature = [
             *((name, "int64") for name in _INTEGERS),
@@ -176,23 +176,21 @@ class _Source:
             *((name, "float64") for name in self._numbers),
         ]
         arrays = [name for name, kind in signature if "[" in kind]
-        buffers = [
-            f"ub_{name} = np.empty(min(CHUNK, length), np.{kind})"
-            for name, kind in (*self._fields.operands, *self._fields.results)
+        # Those first that loops write to: their places are chosen best.
+        sums = [] if self._text.by_run else [f"ub_{name}" for name in self._sums]
+        buffers = [(name, self._kind, "channels") for name in sums]
+        buffers += [
+            (f"ub_{name}", kind, "min(CHUNK, length)")
+            for name, kind in (*self._fields.results, *self._fields.operands)
         ]
         borrowed = [f"{name} = borrowed({name})" for name in arrays]
-        start = [*borrowed, *buffers, *more_buffers, *self._lane_sums(), *_START]
+        cleared = [f"{name}[:] = 0" for name in sums]
+        start = [*borrowed, *carved([*buffers, *more_buffers]), *cleared, *_START]
         return {
             "types": ", ".join(kind for _, kind in signature),
             "arguments": ", ".join(name for name, _ in signature),
             "start": _lines(4, start),
         }
-
-    def _lane_sums(self) -> list[str]:
-        """The tiles in which the gradients of channels that are one lane each are added up."""
-        if self._text.by_run:
-            return []
-        return [f"ub_{name} = np.zeros(channels, np.{self._kind})" for name in self._sums]
 
     def _flushed(self, when: str, start: str, lanes: str) -> list[str]:
         """After some rows these go to the sums, which are float64."""

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 from ..runtime.compiler import jit
 from .lanes import lane, maximum
-from .memory import window
+from .memory import read, window, write
 
 __all__ = [
     "accumulate",
@@ -53,9 +53,12 @@ def accumulate_product(typing_context, total, a, b):
 @lane
 def flush(totals, start, tile, begin, end):
     """Add the lanes `begin` to `end` of a tile to float64 totals that lie from `start` on, and clear them."""
-    for i in range(begin, end):
-        totals[start + i] += np.float64(tile[i])
-        tile[i] = 0
+    own = window(totals, start + begin, end - begin)
+    added = window(tile, begin, end - begin)
+    for i in range(end - begin):
+        write(own, i, own[i] + np.float64(read(added, i)))
+    for i in range(end - begin):
+        added[i] = 0
 
 
 @lane
