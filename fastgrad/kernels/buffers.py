@@ -14,29 +14,35 @@ import numpy as np
 
 __all__ = ["carved"]
 
-_PAGE = 4096
+_PAGE, _LINE = 4096, 64
 #: Where in a page the first tile begins, and how far on the next. A loop's operands lie at the begin of one.
 _FIRST, _STEP = 1472, 1280
 
 
-def carved(buffers: Sequence[tuple[str, str, str]]) -> list[str]:
+def carved(
+    buffers: Sequence[tuple[str, str, str]], small: Sequence[tuple[str, str, str]] = ()
+) -> list[str]:
     """Lines that allocate buffers.
 
     Parameters
     ----------
-    buffers : sequence of (str, str, str)
-        Name, element type and number of elements of each.
+    buffers, small : sequence of (str, str, str)
+        Name, element type and number of elements of each. The small ones follow each other line by line.
     """
-    if not buffers:
+    everything = [*buffers, *small]
+    if not everything:
         return []
-    sizes = [f"({count}) * {np.dtype(kind).itemsize}" for _, kind, count in buffers]
-    lines = [f"ub_size = {(len(buffers) + 1) * 2 * _PAGE} + " + " + ".join(sizes)]
+    sizes = [f"({count}) * {np.dtype(kind).itemsize}" for _, kind, count in everything]
+    spare = (len(buffers) + 1) * 2 * _PAGE + len(small) * 2 * _LINE
+    lines = [f"ub_size = {spare} + " + " + ".join(sizes)]
     lines += ["ub = np.empty(ub_size, np.uint8)", f"ub_start = -ub.ctypes.data % {_PAGE}"]
-    for k, ((name, kind, _), size) in enumerate(zip(buffers, sizes, strict=True)):
-        phase = (_FIRST + k * _STEP) % _PAGE // 64 * 64
+    for k, ((name, kind, _), size) in enumerate(zip(everything, sizes, strict=True)):
+        is_small = k >= len(buffers)
+        phase = 0 if is_small else (_FIRST + k * _STEP) % _PAGE // _LINE * _LINE
+        unit = _LINE if is_small else _PAGE
         lines += [
             f"ub_end = ub_start + {phase} + {size}",
             f"{name} = ub[ub_start + {phase} : ub_end].view(np.{kind})",
-            f"ub_start += ({phase} + {size} + {_PAGE - 1}) // {_PAGE} * {_PAGE}",
+            f"ub_start += ({phase} + {size} + {unit - 1}) // {unit} * {unit}",
         ]
     return lines

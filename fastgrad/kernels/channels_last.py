@@ -28,8 +28,6 @@ __all__ = ["channels_last_source"]
 
 #: Elements of a block of lines, and lines whose sums stay in the compute dtype, at most.
 _BLOCK_LANES, _BLOCK_LINES = 16384, 32
-#: As in `rows`.
-_SQUARES = (1e-30, 1e30)
 
 _WALK = '''
 
@@ -74,11 +72,7 @@ def channels_last_source(text: RowText, fields: Fields) -> str:
     fields : Fields
         Operands, results, channel sums and numbers of the program.
     """
-    sizes = [
-        f"PASSES = {len(text.passes)}\n",
-        f"LEAST_SQUARES, MOST_SQUARES = {_SQUARES}\n",
-    ]
-    return "".join([constants(), *sizes, _Source(text, fields).text()])
+    return "".join([constants(), f"PASSES = {len(text.passes)}\n", _Source(text, fields).text()])
 
 
 class _Source:
@@ -133,14 +127,14 @@ class _Source:
         narrow |= {f"{name}_lo_v" for own in passes for name in own.in_two}
         sums = {name: squared for own in passes for name, squared in own.accumulators.items()}
         narrow |= {f"{name}_l" for name, squared in sums.items() if not squared}
-        if any(own.moments for own in passes):
-            narrow |= {"mean_l", "shift_l", "squares_l"}
         wide = {f"{name}_v" for name in sums}
+        if any(own.moments for own in passes):
+            wide |= {"about_l", "shift_l", "squares_l"}
         wide |= {f"{name}_v" for own in passes for pair in own.moments for name in pair}
         own = [*((name, self._kind) for name in sorted(narrow)), *((name, "float64") for name in sorted(wide))]
         vectors = [(name, kind, "channels") for name, kind in own]
         blocks = [(f"ub_{name}", kind, "block * channels") for name, kind in fields]
-        return [*carved([*vectors, *blocks]), *(f"{name}[:] = 0" for name, _ in own)]
+        return [*carved(blocks, vectors), *(f"{name}[:] = 0" for name, _ in own)]
 
     # --- A pass over pieces
 

@@ -32,8 +32,6 @@ __all__ = ["CHUNK", "source"]
 CHUNK = 2048
 #: Lanes that are summed in the compute dtype, in many partial sums; what they give is summed in float64.
 SUMMED = 512
-#: Between these a sum of squares in float32 has neither overflown nor lost what is subnormal.
-_SQUARES = (1e-30, 1e30)
 
 #: Lanes of a strip, and those of all rows that go through one together: about what the second-level cache
 #: holds of two operands.
@@ -85,7 +83,6 @@ def source(text: RowText, of_pieces: RowText, fields: Fields) -> str:
     """
     sizes = [
         f"CHUNK, SUMMED, PASSES, STRIP = {CHUNK}, {SUMMED}, {len(text.passes)}, {_STRIP}\n",
-        f"LEAST_SQUARES, MOST_SQUARES = {_SQUARES}\n",
     ]
     walks = [_Source(text, fields).tiles(), _Source(of_pieces, fields).pieces()]
     return "".join([constants(), *sizes, *walks])

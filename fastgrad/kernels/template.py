@@ -66,7 +66,7 @@ _TAKEN = frozenset(
         *("partial", "begin", "end", "position", "run_end", "channel", "first", "row_length"),
         *("piece_sums", "together", "row_numbers", "first_row", "next_row", "total", "shift", "squares", "distance", "mean_t", "bounds", "flush"),
         *("units", "lines", "groups", "per_group", "pieces", "piece_lines", "stage", "item"),
-        *("first_piece", "last_piece", "group", "line", "ub", "distance_w", "mean_l", "row_sums"),
+        *("first_piece", "last_piece", "group", "line", "ub", "row_sums"),
         *("fma", "accumulate", "accumulate_product", "merge_moments"),
     )
 )

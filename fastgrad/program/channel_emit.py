@@ -37,8 +37,8 @@ class ChannelLanes(Lanes):
                 own.numbers.append(f"{number}_lo = f({number} - np.float64({number}_f))")
         own.in_two = self._in_two
 
-    def _lines(self, loop: Sequence[str]) -> list[str]:
-        """`loop` for every line of the block."""
+    def _lines(self, loop: Sequence[str], count: str = "count") -> list[str]:
+        """`loop` for every line of the block, or for `count` of them."""
         names = [
             *(local_name(name) for name in self._text.program.arrays),
             *(local_name(result.name) for result in self._text.program.named(FULL)),
@@ -46,7 +46,7 @@ class ChannelLanes(Lanes):
         words = " ".join(loop)
         used = [name for name in names if f"{name}_t," in words]
         windows = [f"{name}_t = window({name}_b, line * channels, channels)" for name in used]
-        return ["for line in range(count):", *_indented([*windows, *loop])]
+        return [f"for line in range({count}):", *_indented([*windows, *loop])]
 
     def _channel(self, name: str, lines: list[str]) -> str:
         lines.append(f"{name}_i = read({name}, i)")
@@ -69,61 +69,29 @@ class ChannelLanes(Lanes):
         return f"write_sum({own}, i, {added(total, value)})"
 
     def _moments_of(self, lanes: Node, mean: str, squares: str) -> list[str]:
-        """Mean and squared distances of every channel in the block, as `Lanes` does of a tile."""
-        lines, [(value,)] = self._values([lanes])
-        first = [
-            *("for i in range(channels):", "    mean_l[i] = 0", "    shift_l[i] = 0"),
-            "    squares_l[i] = 0",
-            *self._lines(
-                [
-                    "for i in range(channels):",
-                    *_indented([*lines, f"write_sum(mean_l, i, read_sum(mean_l, i) + {value})"]),
-                ]
-            ),
-            *("for i in range(channels):", "    mean_l[i] = mean_l[i] / f(count)"),
-            *self._lines(
-                [
-                    "for i in range(channels):",
-                    *_indented(
-                        [
-                            *lines,
-                            f"distance = {value} - read_sum(mean_l, i)",
-                            "write_sum(shift_l, i, read_sum(shift_l, i) + distance)",
-                            "write_sum(squares_l, i, fma(distance, distance, read_sum(squares_l, i)))",
-                        ]
-                    ),
-                ]
-            ),
-        ]
-        again = self._lines([*lines, f"total += np.float64({value})"])
-        about = self._lines(
-            [
-                *lines,
-                f"distance_w = np.float64({value}) - mean_t",
-                "shift += distance_w",
-                "squares += distance_w * distance_w",
-            ]
-        )
-        is_narrow = self._text.precision.compute != "float64"
-        wide = [
-            "if count > 1 and not LEAST_SQUARES < squares < MOST_SQUARES:",
-            *_indented(["total = 0.0", *again, "mean_t = total / count"]),
-            *_indented(["shift = 0.0", "squares = 0.0", *about]),
-        ]
+        """Mean and squared distances of every channel in the block, as `Lanes` has them of a tile."""
+        lines, [(own,)] = self._values([lanes])
+        value = f"np.float64({own})"
+        count = "1" if self._text.precision.compute != "float64" else "count"
+
+        def loop(*last: str, of: str = "count") -> list[str]:
+            return self._lines(["for i in range(channels):", *_indented([*lines, *last])], of)
+
         return [
-            *first,
             "for i in range(channels):",
-            *_indented(
-                [
-                    "mean_t = np.float64(mean_l[i])",
-                    "shift = np.float64(shift_l[i])",
-                    "squares = np.float64(squares_l[i])",
-                    *(wide if is_narrow else []),
-                    "squares = max(squares - shift * shift / count, 0.0)",
-                    f"{mean}_v[i], {squares}_v[i] = merge_moments(position - begin, {mean}_v[i], "
-                    f"{squares}_v[i], count, mean_t + shift / count, squares)",
-                ]
+            *_indented([f"{name}_l[i] = 0.0" for name in ("about", "shift", "squares")]),
+            *loop(f"write_sum(about_l, i, read_sum(about_l, i) + {value})", of=count),
+            *("for i in range(channels):", f"    about_l[i] = about_l[i] / {count}"),
+            *loop(
+                f"distance = {value} - read_sum(about_l, i)",
+                "write_sum(shift_l, i, read_sum(shift_l, i) + distance)",
+                "write_sum(squares_l, i, fma(distance, distance, read_sum(squares_l, i)))",
             ),
+            "for i in range(channels):",
+            "    shift = shift_l[i] / count",
+            "    squares = max(squares_l[i] - shift * shift_l[i], 0.0)",
+            f"    {mean}_v[i], {squares}_v[i] = merge_moments(position - begin, {mean}_v[i], "
+            f"{squares}_v[i], count, about_l[i] + shift, squares)",
         ]
 
 

@@ -314,22 +314,31 @@ class Lanes:
                 own.numbers.append(f"{number}_lo = f({number} - np.float64({number}_f))")
 
     def _moments_of(self, lanes: Node, mean: str, squares: str) -> list[str]:
-        """Mean and squared distances of a tile: first its mean, about, then what lies about that.
+        """Mean and squared distances of a tile.
 
-        In float32 the tile is gone through twice, in many partial sums: the distances are exact where they
-        are small beside the mean, and their own mean corrects it. Where their squares leave the range of
-        float32, or are too close to its end, the same is done in float64.
+        In float64, in which what is taken about the first lane loses no more than the number of lanes: too
+        little to show in float32. A float64 tile is gone through twice, the second time about its mean.
         """
-        lines, [(value,)] = self._values([lanes])
-        whole = _moments_about_mean("np.float64", lines, value)
-        if self._text.precision.compute != "float64":
-            whole = [
-                *_moments_about_mean("f", lines, value),
-                "if not LEAST_SQUARES < squares < MOST_SQUARES:",
-                *(f"    {line}" for line in whole),
-            ]
+        lines, [(own,)] = self._values([lanes])
+        loop = ["for i in range(m):", *(f"    {line}" for line in lines)]
+        first = ["for i in range(1):", *(f"    {line}" for line in lines)]
+        value = f"np.float64({own})"
+        is_wide = self._text.precision.compute == "float64"
+        about_mean = [
+            "total = 0.0",
+            *loop,
+            f"    total = accumulate(total, {value})",
+            "mean_t = total / m",
+        ]
+        about_first = ["mean_t = 0.0", *first, f"    mean_t = {value}"]
         return [
-            *whole,
+            *(about_mean if is_wide else about_first),
+            "shift = 0.0",
+            "squares = 0.0",
+            *loop,
+            f"    distance = {value} - mean_t",
+            "    shift = accumulate(shift, distance)",
+            "    squares = accumulate_product(squares, distance, distance)",
             "squares = max(squares - shift * shift / m, 0.0)",
             f"{mean}_p, {squares}_p = merge_moments("
             f"position - begin, {mean}_p, {squares}_p, m, mean_t + shift / m, squares)",
@@ -501,26 +510,6 @@ def _lanes_below(roots: Sequence[Node]) -> Iterator[Node]:
             seen.add(node)
             todo += node.args
             yield node
-
-
-def _moments_about_mean(kind: str, lines: Sequence[str], value: str) -> list[str]:
-    """Lines that leave `mean_t`, and `shift` and `squares` about it, summed in `kind`."""
-    loop = ["for i in range(m):", *(f"    {line}" for line in lines)]
-    return [
-        f"total_l = {kind}(0.0)",
-        *loop,
-        f"    total_l = accumulate(total_l, {kind}({value}))",
-        f"mean_l = total_l / {kind}(m)",
-        f"shift_l = {kind}(0.0)",
-        f"squares_l = {kind}(0.0)",
-        *loop,
-        f"    distance = {kind}({value}) - mean_l",
-        "    shift_l = accumulate(shift_l, distance)",
-        "    squares_l = accumulate_product(squares_l, distance, distance)",
-        "mean_t = np.float64(mean_l)",
-        "shift = np.float64(shift_l)",
-        "squares = np.float64(squares_l)",
-    ]
 
 
 def added(total: str, value: tuple[str, ...]) -> str:
