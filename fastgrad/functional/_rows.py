@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels.layout import Layout, dense, layout_of
 from ..kernels.channels_walk import ChannelsLastWalk
+from ..kernels.layout import Layout, dense, layout_of
 from ..kernels.row_walk import Rows, RowWalk
 from ..program.expression import Node
 from ..program.row_compile import compiled_channels_last, compiled_rows
@@ -121,7 +121,7 @@ class RowKernels:
         self._runners.clear()
 
     def kinds(self, channels: Sequence[str], usual: Sequence[str] = ()) -> dict[str, str]:
-        """Of the operands, where these parameters of channels are given, and these numbers are the usual ones."""
+        """Of the operands, where these channels' parameters are given and these numbers are the usual ones."""
         return {
             **dict.fromkeys(self.arrays, "array"),
             **{name: "channel" for name in self.channels if name in channels},
@@ -197,9 +197,7 @@ class RowKernels:
     def _node(self, program: RowProgram, op: str) -> Node:
         return next(node for node in program.nodes if node.op == op)
 
-    def walk(
-        self, program: RowProgram, dtype: np.dtype, form: str
-    ) -> RowWalk | ChannelsLastWalk:
+    def walk(self, program: RowProgram, dtype: np.dtype, form: str) -> RowWalk | ChannelsLastWalk:
         """The kernel of a program in one precision.
 
         Parameters

@@ -1,10 +1,10 @@
 """The walk over items whose channels are the last axis: line by line, all channels of a line at once.
 
-A row is one group of channels of an item, as in `rows`; its lines lie apart, so all rows of an item are walked
-together. Passes: those of the program, over pieces of an item, in blocks of lines. Buffers: a block for each
-operand that is gathered and each result that is staged (`BLOCK_LANES` elements: with three, 200 KB), and for each
-number of a row, and each sum, a vector with an element a channel. Traffic: operands and results once where an
-item fits into the cache, else operands once a pass.
+A row is one group of channels of an item, as in `rows`; its lines lie apart, so all rows of an item are
+walked together. Passes: those of the program, over pieces of an item, in blocks of lines. Buffers: a block for
+each operand that is gathered and each result that is staged (`_BLOCK_LANES` elements: with three, 200 KB), and
+for each number of a row, and each sum, a vector with an element a channel. Traffic: operands and results once
+where an item fits into the cache, else operands once a pass.
 
 A channel is summed over a block in the compute dtype, over the blocks of a piece in float64, then over the
 channels of a row, then over the pieces: the bits depend on the shape alone. They are not those of
@@ -51,7 +51,18 @@ def tiles({arguments}):
 '''
 
 _INTEGERS = (
-    *("lo", "hi", "stage", "units", "per_unit", "lines", "groups", "per_group", "pieces", "piece_lines"),
+    *(
+        "lo",
+        "hi",
+        "stage",
+        "units",
+        "per_unit",
+        "lines",
+        "groups",
+        "per_group",
+        "pieces",
+        "piece_lines",
+    ),
     "store",
 )
 
@@ -131,7 +142,10 @@ class _Source:
         if any(own.moments for own in passes):
             wide |= {"about_l", "shift_l", "squares_l"}
         wide |= {f"{name}_v" for own in passes for pair in own.moments for name in pair}
-        own = [*((name, self._kind) for name in sorted(narrow)), *((name, "float64") for name in sorted(wide))]
+        own = [
+            *((name, self._kind) for name in sorted(narrow)),
+            *((name, "float64") for name in sorted(wide)),
+        ]
         vectors = [(name, kind, "channels") for name, kind in own]
         blocks = [(f"ub_{name}", kind, "block * channels") for name, kind in fields]
         return [*carved(blocks, vectors), *(f"{name}[:] = 0" for name, _ in own)]

@@ -79,7 +79,7 @@ class ChannelsLastWalk:
         is_split = pieces > 1 and items < _FEW_ITEMS
         per_unit = 1 if is_split else -(-items // _BLOCKS)
         partials = items * pieces if is_split else -(-items // per_unit)
-        sums = [np.zeros(partials * rows.channels) for _ in range(self._channel_sums)]
+        sums = [*np.zeros((self._channel_sums, partials * rows.channels))]
         row_results = [np.empty(rows.count) for _ in range(self._row_results)]
         moved = rows.count * rows.length * len(arrays) * arrays[0].itemsize
         shape, layouts = where

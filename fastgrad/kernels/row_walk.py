@@ -24,8 +24,9 @@ __all__ = ["RowWalk", "Rows"]
 _PIECE = 1 << 16
 #: Fewer rows than these are split into their pieces.
 _FEW_ROWS = 32
-#: Blocks of rows in a launch, at most.
-_BLOCKS = 64
+#: Blocks of rows in a launch, at most, and the elements of all their sums of a gradient, about. More memory than
+#: that goes back to the system after every call, and a page of it costs 10 µs at the next one.
+_BLOCKS, _SUMS = 64, 1 << 16
 #: And about as many lanes for each element of their sums; but this many blocks, if there are so many rows.
 _ROWS_OF_A_SUM, _LEAST_BLOCKS = 16, 8
 #: Long rows that are summed by channel are split where there are fewer than these.
@@ -83,7 +84,8 @@ class Rows:
         """
         items = self.count // self.groups
         blocks = max(items * self.inner // _ROWS_OF_A_SUM, min(items, _LEAST_BLOCKS), 1)
-        return self.groups * -(-items // min(blocks, _BLOCKS))
+        most = min(_BLOCKS, max(_SUMS // self.channels, _LEAST_BLOCKS))
+        return self.groups * -(-items // min(blocks, most))
 
 
 class RowWalk:
@@ -147,7 +149,7 @@ class RowWalk:
             Whether a result is one of the operands.
         """
         plan = _plan(rows, self._by_run, self._channel_sums > 0)
-        sums = [np.zeros(plan.partials * rows.channels) for _ in range(self._channel_sums)]
+        sums = [*np.zeros((self._channel_sums, plan.partials * rows.channels))]
         row_results = [np.empty(rows.count) for _ in range(self._row_results)]
         piece_sums = self._no_pieces
         if plan.pieces:

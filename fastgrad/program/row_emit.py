@@ -180,7 +180,7 @@ class RowText:
         return self._cut(self.kept[own][0], {})
 
     def _cut(self, value: Node, stand_ins: Mapping[Node, Node] | None = None) -> Node:
-        """`value` with an operand for what is kept, for every number of the row, and for a channel's by run."""
+        """`value` with operands for what is kept, for numbers of the row, and for a channel's by run."""
         mapping = dict(self._stand_ins if stand_ins is None else stand_ins)
         if self.by_run:
             mapping.update({node: operand(name, False) for name, node in self._channels.items()})
@@ -364,7 +364,9 @@ class Lanes:
 
     def _body(self) -> list[str]:
         """What the loops do with lane i."""
-        plain = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if not squared]
+        plain = [
+            (lanes, name) for (lanes, squared), name in self._accumulated.items() if not squared
+        ]
         squares = [(lanes, name) for (lanes, squared), name in self._accumulated.items() if squared]
         summed = [*plain, *self._added]
         everything = [*summed, *squares, *self._writes]

@@ -11,6 +11,9 @@ different threads write is on cache lines of its own.
 
 from __future__ import annotations
 
+import sys
+
+import numpy as np
 from numba import types
 
 from .compiler import jit, kernel
@@ -33,9 +36,10 @@ LINES = 128
 #: Head, as set up by Python: the kernel `join_team`, the process, participants at most, nanoseconds to
 #: linger; GOMP_parallel and omp_get_thread_num of an OpenMP library, or 0.
 JOIN, PROCESS, CAPACITY, LINGER, TEAM, TEAM_INDEX = 0, 8, 16, 24, 32, 40
-#: Head, as written by launches: who launches, who is inside, the job.
+#: Head, as written by launches: who launches, who is inside, the job, the processor of the last caller.
 HELD, MEMBERS, JOB, COUNTERS = LINES, 2 * LINES, 3 * LINES, 4 * LINES
 TURNS, TASK, CONTEXT, PARTICIPANTS, MODES = JOB, JOB + 8, JOB + 16, JOB + 24, JOB + 32
+PROCESSOR = JOB + 40
 #: Slot: the kernel `work`, the thread, the pool, the worker's number, a clock's reading; what launches
 #: and the worker write.
 MAIN, THREAD, POOL, INDEX, CLOCK = 0, 8, 16, 24, 32
@@ -55,6 +59,8 @@ _MONOTONIC = 1  # as Linux numbers its clocks
 _clock = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
 _process = types.ExternalFunction("getpid", types.int32())
 _yield = types.ExternalFunction("sched_yield", types.int32())
+_is_linux = sys.platform.startswith("linux")
+_processor = types.ExternalFunction("sched_getcpu", types.int32()) if _is_linux else None
 _join = types.ExternalFunction("pthread_join", types.int32(types.intp, types.intp))
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.intp))
 _unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.intp))
@@ -180,13 +186,15 @@ def work(slot):
 def _next_turn(slot, seen, linger):
     """The first turn that is not `seen`: awaited awake, then letting others have the core, then asleep.
 
-    Waking a thread takes up to 0.1 ms. Operators mostly follow each other sooner than `linger`.
+    Waking a thread takes up to 0.1 ms. Operators mostly follow each other sooner than `linger`. But a worker
+    on the processor of the caller sleeps at once: the system leaves a thread that lingers where it is, so that
+    both would share one processor for good, and puts one that it wakes on an idle one.
     """
     turn = _look(slot, seen, LOOKS)
     if turn != seen:
         return turn
     end = _nanoseconds(slot) + linger
-    while _nanoseconds(slot) < end:
+    while _nanoseconds(slot) < end and not _is_beside_caller(slot):
         _yield()
         turn = _look(slot, seen, 16)
         if turn != seen:
@@ -200,6 +208,27 @@ def _next_turn(slot, seen, linger):
     store(slot + SLEEPING, 0)
     _unlock(slot + MUTEX)
     return turn
+
+
+if _is_linux:
+
+    @jit
+    def _is_beside_caller(slot):
+        return np.int64(_processor()) == load(load(slot + POOL) + PROCESSOR)
+
+    @jit
+    def _tell_processor(pool):
+        store(pool + PROCESSOR, np.int64(_processor()))
+
+else:
+
+    @jit
+    def _is_beside_caller(slot):
+        return False
+
+    @jit
+    def _tell_processor(pool):
+        pass
 
 
 @jit
@@ -221,6 +250,7 @@ def _nanoseconds(slot):
 @jit
 def _wake(pool, cores):
     """Give the first workers a turn."""
+    _tell_processor(pool)
     turn = add(pool + TURNS, 1) + 1
     for worker in range(1, cores):
         _give(_slot(pool, worker), turn)

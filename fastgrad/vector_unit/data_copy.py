@@ -14,10 +14,19 @@ import numpy as np
 from ..runtime.compiler import jit
 from .constants import DENSE, LINE, STRIDED, SWAPPED
 from .lanes import lane
-from .memory import load_at, prefetch_line, store_at, store_line, swap_bytes, tile_at, window
+from .memory import load_at, store_at, store_line, swap_bytes, tile_at, window
 from .x86 import store_fence
 
-__all__ = ["gather", "in_part", "prefetch", "run_at", "scatter", "store_fence", "stream_out", "tile_of"]
+__all__ = [
+    "gather",
+    "in_part",
+    "prefetch",
+    "run_at",
+    "scatter",
+    "store_fence",
+    "stream_out",
+    "tile_of",
+]
 
 
 @lane
@@ -49,17 +58,6 @@ def run_at(layout, shape, start, size, itemsize):
         address += start % shape[axis] * layout[2 + axis]
         start //= shape[axis]
     return address if address % itemsize == 0 else 0
-
-
-@lane
-def prefetch(operand, layout, start, size):
-    """Have elements `start`, … `start + size` on their way to the cache, as far as the operand has them.
-
-    Only where they lie side by side.
-    """
-    if layout[0] == DENSE:
-        for i in range(start, min(start + size, operand.size), LINE // operand.itemsize):
-            prefetch_line(operand, i)
 
 
 @lane

@@ -12,7 +12,6 @@ from .constants import LINE
 __all__ = [
     "borrowed",
     "load_at",
-    "prefetch_line",
     "read",
     "read_sum",
     "store_at",
@@ -226,23 +225,3 @@ def store_line(typing_context, destination, offset, source):
         return context.get_dummy_value()
 
     return types.void(destination, types.int64, source), generate
-
-
-@intrinsic
-def prefetch_line(typing_context, array, index):
-    """Have the cache line of `array[index]` brought into the second-level cache; no access, so never a fault."""
-
-    def generate(context, builder, signature, arguments):
-        pointer = builder.bitcast(
-            _element(context, builder, array, *arguments), ir.IntType(8).as_pointer()
-        )
-        function = builder.module.declare_intrinsic(
-            "llvm.prefetch",
-            [pointer.type],
-            ir.FunctionType(ir.VoidType(), [pointer.type, *[ir.IntType(32)] * 3]),
-        )
-        to_read, second_level, is_data = (ir.Constant(ir.IntType(32), k) for k in (0, 2, 1))
-        builder.call(function, [pointer, to_read, second_level, is_data])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), generate
