@@ -121,7 +121,7 @@ class RowKernels:
         self._runners.clear()
 
     def kinds(self, channels: Sequence[str], usual: Sequence[str] = ()) -> dict[str, str]:
-        """Of the operands, where these channels' parameters are given and these numbers are the usual ones."""
+        """Of the operands, where these parameters are given and these numbers are the usual ones."""
         return {
             **dict.fromkeys(self.arrays, "array"),
             **{name: "channel" for name in self.channels if name in channels},

@@ -1,10 +1,10 @@
 """The walk over items whose channels are the last axis: line by line, all channels of a line at once.
 
 A row is one group of channels of an item, as in `rows`; its lines lie apart, so all rows of an item are
-walked together. Passes: those of the program, over pieces of an item, in blocks of lines. Buffers: a block for
-each operand that is gathered and each result that is staged (`_BLOCK_LANES` elements: with three, 200 KB), and
-for each number of a row, and each sum, a vector with an element a channel. Traffic: operands and results once
-where an item fits into the cache, else operands once a pass.
+walked together. Passes: those of the program, over pieces of an item, in blocks of lines. Buffers: a block
+for each operand that is gathered and each result that is staged (`_BLOCK_LANES` elements: with three,
+200 KB), and for each number of a row, and each sum, a vector with an element a channel. Traffic: operands and
+results once where an item fits into the cache, else operands once a pass.
 
 A channel is summed over a block in the compute dtype, over the blocks of a piece in float64, then over the
 channels of a row, then over the pieces: the bits depend on the shape alone. They are not those of

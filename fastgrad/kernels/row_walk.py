@@ -24,8 +24,8 @@ __all__ = ["RowWalk", "Rows"]
 _PIECE = 1 << 16
 #: Fewer rows than these are split into their pieces.
 _FEW_ROWS = 32
-#: Blocks of rows in a launch, at most, and the elements of all their sums of a gradient, about. More memory than
-#: that goes back to the system after every call, and a page of it costs 10 µs at the next one.
+#: Blocks of rows in a launch, at most, and the elements of all their sums of a gradient, about. More memory
+#: than that goes back to the system after every call, and a page of it costs 10 µs at the next one.
 _BLOCKS, _SUMS = 64, 1 << 16
 #: And about as many lanes for each element of their sums; but this many blocks, if there are so many rows.
 _ROWS_OF_A_SUM, _LEAST_BLOCKS = 16, 8

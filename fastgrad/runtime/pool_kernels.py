@@ -60,7 +60,7 @@ _clock = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.
 _process = types.ExternalFunction("getpid", types.int32())
 _yield = types.ExternalFunction("sched_yield", types.int32())
 _is_linux = sys.platform.startswith("linux")
-_processor = types.ExternalFunction("sched_getcpu", types.int32()) if _is_linux else None
+_processor = types.ExternalFunction("sched_getcpu", types.int32())
 _join = types.ExternalFunction("pthread_join", types.int32(types.intp, types.intp))
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.intp))
 _unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.intp))
@@ -186,9 +186,9 @@ def work(slot):
 def _next_turn(slot, seen, linger):
     """The first turn that is not `seen`: awaited awake, then letting others have the core, then asleep.
 
-    Waking a thread takes up to 0.1 ms. Operators mostly follow each other sooner than `linger`. But a worker
-    on the processor of the caller sleeps at once: the system leaves a thread that lingers where it is, so that
-    both would share one processor for good, and puts one that it wakes on an idle one.
+    Waking a thread takes up to 0.1 ms. Operators mostly follow each other sooner than `linger`. But a
+    worker on the processor of the caller sleeps at once: the system leaves a thread that lingers where it
+    is, so that both would share one processor for good, and puts one that it wakes on an idle one.
     """
     turn = _look(slot, seen, LOOKS)
     if turn != seen:

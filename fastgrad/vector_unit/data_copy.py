@@ -20,7 +20,6 @@ from .x86 import store_fence
 __all__ = [
     "gather",
     "in_part",
-    "prefetch",
     "run_at",
     "scatter",
     "store_fence",
