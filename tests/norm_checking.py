@@ -83,6 +83,8 @@ class Norm:
         Whose values are checked in all precisions.
     shape : tuple
         3-D, on which everything else is checked.
+    small : tuple
+        3-D, on which the gradients are compared with differences of the value.
     arguments : dict
         Further arguments of both calls.
     eps : float
@@ -111,6 +113,7 @@ class Norm:
     has_residual: bool = False
     recomputed: tuple = DTYPES
     over_batch: bool = False
+    small: tuple = (2, 6, 3)
 
     def forward(self, data: Data, *, return_stats: bool = True, **keywords):
         """(y,) or (y, sum), then mean and rstd, or rstd."""
@@ -427,7 +430,7 @@ def check_batch(case: Norm, dtype) -> None:
 
 def check_central_differences(case: Norm) -> None:
     """The gradients are those of the value, in float64."""
-    data = ordinary(case, (2, 6, 3), np.float64)
+    data = ordinary(case, case.small, np.float64)
     wrt = {"x": data.x, "gamma": data.gamma}
     if not case.is_rms:
         wrt["beta"] = data.beta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import ml_dtypes
@@ -27,11 +28,13 @@ from norm_checking import (
 from rounding import DTYPES, as_float64, rounded, spacing
 
 
-def group_case(num_groups, data_format="NCHW", shapes=()):
+def group_case(num_groups, data_format="NCHW", shapes=(), shape=(3, 6, 43), **more):
     arguments = {"num_groups": num_groups, "data_format": data_format}
     places = functools.partial(by_groups, **arguments)
     return Norm(
-        fastgrad.group_norm, fastgrad.group_norm_grad, places, [*shapes], (3, 6, 43), arguments
+        *(fastgrad.group_norm, fastgrad.group_norm_grad, places, [*shapes], shape),
+        arguments=arguments,
+        **more,
     )
 
 
@@ -60,6 +63,12 @@ CASES = {
     # A group of more than 65,536 elements; three channels a group; 3 to 5 dimensions; one item.
     "group_norm": group_case(
         2, shapes=[(1, 6, 30_000), (2, 6, 5, 7), (3, 6, 2, 3, 5), (4, 6), (2, 6, 1)]
+    ),
+    # Channels that are a walk of their own where they come last: split, in one piece, few and many items.
+    "group_norm, channels last": group_case(
+        *(4, "NHWC", [(1, 4_000, 20), (2, 5, 7, 20), (70, 3, 20), (2, 1, 20)], (3, 43, 20)),
+        recomputed=(np.float32,),
+        small=(2, 3, 16),
     ),
     "layer_norm": layer_case(shapes=[(2, 200_000), (1025, 4), (7, 67), (3, 2, 5, 33)]),
     "rms_norm": rms_case(shapes=[(2, 200_000), (1025, 4), (7, 67), (3, 2, 5, 33)]),
@@ -129,7 +138,7 @@ def test_groups_and_formats(num_groups, data_format, places):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("places", [(35,), (5, 7), (2, 3, 5)])
 def test_channels_last_is_channels_first(dtype, places):
-    """The same bits, from the last axis as from the first."""
+    """The same bits, from the last axis as from the first, where channels are few."""
     case = group_case(2)
     data = ordinary(case, (3, 6, *places), dtype)
     first = (*case.forward(data), *case.backward(data))
@@ -157,6 +166,30 @@ def test_channels_last_of_the_others():
             zip(first, (*last.forward(moved), *last.backward(moved)), strict=True)
         ):
             assert same_bits(a, np.moveaxis(b, -1, 1) if index in (0, 3) else b), (name, index)
+
+
+@pytest.mark.parametrize("name", ["instance_norm", "batch_norm", "group_norm_swish"])
+def test_many_channels_last(name):
+    """The walk of channels that come last, with every operator that has it, beside the reference."""
+    case = CASES[name]
+    arguments = {**case.arguments, "data_format": "NHWC"}
+    places = functools.partial(case.places, data_format="NHWC")
+    last = dataclasses.replace(case, arguments=arguments, places=places)
+    for shape in ((1, 4_000, 18), (40, 2, 3, 18)):
+        check_values(last, ordinary(last, shape, np.float32), recomputed=False)
+
+
+def test_channels_last_whole_and_split():
+    """An item has the same bits alone, where its pieces are spread over the cores, and among many."""
+    case = group_case(4, "NHWC")
+    data = ordinary(case, (33, 2_000, 64), np.float32)
+    y, *stats = case.forward(data)
+    dx = case.backward(data, stats)[0]
+    own = data.replaced(x=data.x[5:6], dy=data.dy[5:6])
+    got, *own_stats = case.forward(own)
+    assert same_bits(got, y[5:6])
+    assert all(same_bits(a, b[5:6]) for a, b in zip(own_stats, stats))
+    assert same_bits(case.backward(own, own_stats)[0], dx[5:6])
 
 
 @pytest.mark.parametrize("make", [layer_case, rms_case])
