@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from fastgrad.demo import report
+from fastgrad.demo.denoiser import GROUPS, PLACES
 from fastgrad.demo.photographs import load_photographs
 from fastgrad.demo.training import Config, first_step, in_own_process, train
 
@@ -16,7 +17,7 @@ NEXT = """\
 [bold]What to try next[/]
   make test       all checks
   make compare    time, memory and error of a single operator against its peers
-  .venv/bin/python -c 'import fastgrad; fastgrad.show(fastgrad.swish)'
+  .venv/bin/python -c 'import fastgrad; fastgrad.show(fastgrad.group_norm_swish)'
                   how one line of maths becomes the kernel that just ran"""
 
 
@@ -39,6 +40,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
             parser.error(f"--{name} must be at least 1, not {getattr(given, name)}")
     if not given.output.parent.is_dir():
         parser.error(f"--output: there is no folder {given.output.parent}")
+    if given.hidden % (GROUPS * PLACES):
+        parser.error(f"--hidden must be a multiple of {GROUPS * PLACES}, not {given.hidden}")
     return given
 
 
@@ -52,7 +55,8 @@ def main(argv: list[str] | None = None) -> int:
     console.print(
         f"A denoiser of {config.patch} × {config.patch} colour patches, {config.hidden} hidden "
         f"channels, trained for {config.steps} steps of {config.batch} patches:\n"
-        "matrix products by NumPy, swish and gelu first by fastgrad, then composed in autograd.",
+        "matrix products by NumPy; group norm with swish, and gelu, first by fastgrad, then composed in "
+        "autograd.",
         soft_wrap=True,
     )
     # NumPy's BLAS lets its idle threads spin for a while after a product, in the way of whatever uses

@@ -22,11 +22,11 @@ HOW = f"""\
 - Both trainings run the same loop, in a process each, one after the other: same initial weights,
   same batches, float32 throughout, matrix products by NumPy, whose idle threads sleep at once
   (OPENBLAS_THREAD_TIMEOUT=4; left as they are, they spin and slow down the kernels after them).
-- Time in the activations: median over the training steps. fastgrad: around the calls of swish,
-  gelu, swish_grad and gelu_grad. autograd: between two marks on the tape, before and after the
-  same activation, as the tape is recorded and then run backwards.
-- Kept between forward and backward: fastgrad: the inputs of the two activations. autograd: every
-  array that the tape holds between the two marks, each counted once.
+- Time in norm and activations: median over the training steps. fastgrad: around the calls of
+  group_norm_swish, gelu and their gradients. autograd: between two marks on the tape, before and
+  after the same operators, as the tape is recorded and then run backwards.
+- Kept between forward and backward: fastgrad: the inputs of group_norm_swish and gelu, mean and rstd
+  of each group. autograd: every array that the tape holds between the two marks, each counted once.
 - Peak memory: of the whole process, as Linux counts it, and what the training added to what was
   there before its first step: interpreter, libraries (with fastgrad: Numba), photographs.
 - Final loss: mean over the last {LAST} steps."""
@@ -63,7 +63,7 @@ def comparison(
     fast: Training, tape: Training, fast_shown: list[Example], tape_shown: list[Example]
 ) -> Table:
     """Put the two trainings side by side."""
-    table = Table(title="Training a patch denoiser, the activations in two ways")
+    table = Table(title="Training a patch denoiser, norm and activations in two ways")
     table.add_column("")
     for heading in ("fastgrad", "autograd", "ratio"):
         table.add_column(heading, justify="right")
@@ -80,9 +80,9 @@ def comparison(
     for a, b in zip(fast_shown, tape_shown, strict=True):
         table.add_row(f"{a.name}, noisy → denoised, dB", a.gain, b.gain)
     table.add_section()
-    row("activations, forward, ms a step", [1e3 * seconds for seconds in forward], ".2f")
-    row("activations, gradients, ms a step", [1e3 * seconds for seconds in backward], ".2f")
-    row("activations, all steps, s", activations, ".2f")
+    row("norm and activations, forward, ms a step", [1e3 * seconds for seconds in forward], ".2f")
+    row("their gradients, ms a step", [1e3 * seconds for seconds in backward], ".2f")
+    row("both, all steps, s", activations, ".2f")
     row("training in all, s", [training.elapsed for training in both], ".1f")
     table.add_section()
     row("kept for the gradients, MB", [training.kept / 1e6 for training in both], ".1f")
@@ -105,7 +105,7 @@ def agreement(fast: Training, tape: Training) -> tuple[bool, str]:
         f"The losses are {verdict}: relative difference {difference[0]:.1e} at the first step, "
         f"{difference[-1]:.1e} at the last, {difference.max():.1e} at most (allowed: "
         f"{TOLERANCE:.0e}).\nWhere they differ: autograd rounds every intermediate to float32, "
-        "fastgrad computes an activation\nor its gradient in one go; and the weights of a step "
+        "fastgrad computes an operator\nor its gradient in one go; and the weights of a step "
         "differ by all roundings before it."
     )
 

@@ -14,14 +14,23 @@ from autograd import value_and_grad
 from autograd.extend import defvjp, primitive
 from autograd.scipy.special import erf
 
-from fastgrad.demo.denoiser import Weights
+from fastgrad.demo.denoiser import GROUPS, PLACES, Weights
 from fastgrad.demo.photographs import Pixels
 from fastgrad.demo.training import Meter
 
 
-def swish(x: Any, beta: Any) -> Any:
-    """x · sigmoid(beta · x), composed; the fastest way to write it in autograd."""
-    return x / (1.0 + anp.exp(-beta * x))
+def group_norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
+    """(x - mean) / sqrt(variance + eps) · gamma + beta over each group of channels, composed."""
+    groups = anp.reshape(x, (len(x), GROUPS, -1))
+    distance = groups - anp.mean(groups, axis=2, keepdims=True)
+    variance = anp.mean(distance * distance, axis=2, keepdims=True)
+    normalised = anp.reshape(distance / anp.sqrt(variance + eps), x.shape)
+    return normalised * gamma[:, None] + beta[:, None]
+
+
+def swish(x: Any) -> Any:
+    """x · sigmoid(x), composed; the fastest way to write it in autograd."""
+    return x / (1.0 + anp.exp(-x))
 
 
 def gelu(x: Any) -> Any:
@@ -35,10 +44,10 @@ def loss_and_gradient(
     """Mean squared error of the denoised patches, and its gradient, by the tape."""
 
     def loss(trained: Any) -> Any:
-        w1, b1, beta, w2, b2, w3, b3, w4, b4 = trained
-        z1 = begin(anp.dot(noisy, w1) + b1, meter)
-        hidden1 = end(swish(z1, beta), meter)
-        feature = noisy + (anp.dot(hidden1, w2) + b2)
+        w1, b1, gamma, beta, w2, b2, w3, b3, w4, b4 = trained
+        z1 = begin(anp.reshape(anp.dot(noisy, w1) + b1, (len(noisy), -1, PLACES)), meter)
+        hidden1 = end(swish(group_norm(z1, gamma, beta)), meter)
+        feature = noisy + (anp.dot(anp.reshape(hidden1, (len(noisy), -1)), w2) + b2)
         z2 = begin(anp.dot(feature, w3) + b3, meter)
         hidden2 = end(gelu(z2), meter)
         meter.keep(*arrays_kept(z1, hidden1), *arrays_kept(z2, hidden2))
