@@ -118,23 +118,23 @@ def _leaf(
     return np.full((1, 1), float(given))
 
 
-def _evaluate(op: str) -> Callable[..., np.ndarray]:
+def _evaluate(op: str) -> Callable[..., Any]:
     if op == "rstd":
         return lambda spread, eps: 1.0 / np.sqrt(spread + eps)
     return _REDUCE.get(op) or EVALUATE[op]
 
 
-def _variance(lanes: np.ndarray) -> np.ndarray:
+def _variance(lanes: np.ndarray) -> Any:
     distance = lanes - np.mean(lanes, axis=1, dtype=np.float64, keepdims=True)
     return np.mean(distance * distance, axis=1, keepdims=True)
 
 
-def _mean_square(lanes: np.ndarray) -> np.ndarray:
+def _mean_square(lanes: np.ndarray) -> Any:
     wide = lanes.astype(np.float64)
     return np.mean(wide * wide, axis=1, keepdims=True)
 
 
-_REDUCE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+_REDUCE: dict[str, Callable[..., Any]] = {
     "reduce_sum": lambda lanes: np.sum(lanes, axis=1, dtype=np.float64, keepdims=True),
     "reduce_mean": lambda lanes: np.mean(lanes, axis=1, dtype=np.float64, keepdims=True),
     "reduce_mean_square": _mean_square,
