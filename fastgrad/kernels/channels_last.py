@@ -107,7 +107,12 @@ class _Source:
             stages += [f"if own == {2 * index}:", *_indented(self._pass(index, own))]
             stages += [f"if own == {2 * index + 1}:", *_indented(self._combined(index, own))]
         arrays = [name for name, kind in signature if "[" in kind]
-        start = [*(f"{name} = borrowed({name})" for name in arrays), *_START, *self._buffers()]
+        start = [
+            *(f"{name} = borrowed({name})" for name in arrays),
+            *self._fields.layouts(),
+            *_START,
+            *self._buffers(),
+        ]
         return _WALK.format(
             types=", ".join(kind for _, kind in signature),
             arguments=", ".join(name for name, _ in signature),
@@ -155,7 +160,7 @@ class _Source:
     def _pass(self, index: int, own: Pass) -> list[str]:
         is_last = index == len(self._text.passes) - 1
         fields = self._fields if is_last else Fields(self._fields.operands, (), (), ())
-        tiles_in = _needed(fields.tiles_in(0).rstrip("\n").split("\n"), own.tile)
+        tiles_in = _needed(fields.tiles_in(0, named=True).rstrip("\n").split("\n"), own.tile)
         tiles_out = fields.tiles_out(0).rstrip("\n").split("\n")
         names = [name for name, _ in (*fields.operands, *fields.results)]
         used = [name for name in names if any(f"{name}_b" in line for line in own.tile)]

@@ -114,7 +114,7 @@ class _Source:
             tiles = [f"{name}_t = window({name}, offset + position, m)" for name in self._channels]
             tiles += [f"{name}_t = window(ub_{name}, offset + position, m)" for name in self._sums]
         tiles += [f"{name}_t = window(ub_{name}, position, m)" for name in self._text.kept_names]
-        tiles_in = fields.tiles_in(0).rstrip("\n").split("\n")
+        tiles_in = fields.tiles_in(0, named=True).rstrip("\n").split("\n")
         run = "run" if by_channel else "span"
         start = [f"run_end = (begin // {run} + 1) * {run}"]
         to_next = ["if position == run_end:", f"    run_end += {run}"]
@@ -182,7 +182,13 @@ class _Source:
         ]
         borrowed = [f"{name} = borrowed({name})" for name in arrays]
         cleared = [f"{name}[:] = 0" for name in sums]
-        start = [*borrowed, *carved([*buffers, *more_buffers]), *cleared, *_START]
+        start = [
+            *borrowed,
+            *self._fields.layouts(),
+            *carved([*buffers, *more_buffers]),
+            *cleared,
+            *_START,
+        ]
         return {
             "types": ", ".join(kind for _, kind in signature),
             "arguments": ", ".join(name for name, _ in signature),

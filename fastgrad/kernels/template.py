@@ -85,7 +85,7 @@ _TAKEN = frozenset(
 )
 #: Forms of such names: values, tiles, elements, constants; and what `local_name` itself makes.
 _TAKEN_FORMS = re.compile(
-    r"kept\d+|[var]\d+(_q|_s1|_s2|_l)?|[smq]\d+_\d+(_p)?|(ub|direct|run)_.*|.*_(t|i|f|l|p|lo|rows)"
+    r"kept\d+|[var]\d+(_q|_s1|_s2|_l)?|[smq]\d+_\d+(_p)?|(ub|direct|run|layout)_.*|.*_(t|i|f|l|p|lo|rows)"
     r"|[A-Z]+|.*_|.*_to_.*"
 )
 
@@ -154,9 +154,14 @@ class Fields:
             _BUFFER_OUT, self.results, indent
         )
 
-    def tiles_in(self, indent: int) -> str:
-        """Name the tiles of operands and results."""
-        return self._each(_TILE_IN, self.operands, indent) + self._each(
+    def layouts(self) -> list[str]:
+        """Lines that name the layout of each operand: taken from `layouts` in a loop it counts references."""
+        return [f"layout_{row} = layouts[{row}]" for row in range(len(self.operands))]
+
+    def tiles_in(self, indent: int, named: bool = False) -> str:
+        """Name the tiles of operands and results; `named`: after the lines of `layouts`."""
+        tile_in = _TILE_IN.replace("layouts[{row}]", "layout_{row}") if named else _TILE_IN
+        return self._each(tile_in, self.operands, indent) + self._each(
             _TILE_OUT, self.results, indent
         )
 
