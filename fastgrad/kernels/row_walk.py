@@ -22,6 +22,8 @@ __all__ = ["RowWalk", "Rows"]
 
 #: Elements of a piece, about.
 _PIECE = 1 << 16
+#: A row with more lanes is split where values of it would be kept between passes: 512 KB in float32.
+_KEPT = 1 << 17
 #: Fewer rows than these are split into their pieces.
 _FEW_ROWS = 32
 #: Blocks of rows in a launch, at most, and the elements of all their sums of a gradient, about. More memory
@@ -112,7 +114,7 @@ class RowWalk:
         columns = sum(len(own.totals) for own in text.passes)
         self._no_pieces = np.empty((0, max(columns, 1)))
         self._channel_sums = len(program.named("channel"))
-        self._by_run = text.by_run
+        self._by_run, self._keeps = text.by_run, bool(text.kept_names)
         self._row_results = len(program.named("row"))
 
     def prepare(self) -> None:
@@ -148,7 +150,7 @@ class RowWalk:
         in_place : bool
             Whether a result is one of the operands.
         """
-        plan = _plan(rows, self._by_run, self._channel_sums > 0)
+        plan = _plan(rows, self._by_run, self._channel_sums > 0, self._keeps)
         sums = [*np.zeros((self._channel_sums, plan.partials * rows.channels))]
         row_results = [np.empty(rows.count) for _ in range(self._row_results)]
         piece_sums = self._no_pieces
@@ -204,10 +206,12 @@ class _Plan:
 
 
 @functools.lru_cache(maxsize=1024)  # 5 µs of a call
-def _plan(rows: Rows, by_run: bool, has_sums: bool) -> _Plan:
+def _plan(rows: Rows, by_run: bool, has_sums: bool, keeps: bool) -> _Plan:
     pieces, block, parts, part = rows.pieces
     sums_by_lane = has_sums and not by_run
-    is_split = pieces > 1 and rows.count < (_FEW_SUMMED_ROWS if sums_by_lane else _FEW_ROWS)
+    few = _FEW_SUMMED_ROWS if sums_by_lane else _FEW_ROWS
+    is_long = keeps and rows.length > _KEPT
+    is_split = pieces > 1 and (rows.count < few or is_long)
     per_unit = _rows_of_a_unit(rows, has_sums)
     if is_split:
         per_partial = rows.count if sums_by_lane else 1
