@@ -35,7 +35,7 @@ class Config:
     batch: int = 1024
     steps: int = 300
     noise: float = 0.1
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-3
     seed: int = 0
 
     @property
