@@ -113,7 +113,9 @@ class _Source:
         else:
             tiles = [f"{name}_t = window({name}, offset + position, m)" for name in self._channels]
             tiles += [f"{name}_t = window(ub_{name}, offset + position, m)" for name in self._sums]
-        tiles += [f"{name}_t = window(ub_{name}, position, m)" for name in self._text.kept_names]
+        # Rows that go through the last pass together have a part of the buffer each.
+        kept_at = "(row - first_row) * length + position" if self._has_strips else "position"
+        tiles += [f"{name}_t = window(ub_{name}, {kept_at}, m)" for name in self._text.kept_names]
         tiles_in = fields.tiles_in(0, named=True).rstrip("\n").split("\n")
         run = "run" if by_channel else "span"
         start = [f"run_end = (begin // {run} + 1) * {run}"]
@@ -137,7 +139,8 @@ class _Source:
     def tiles(self) -> str:
         """The walk over whole rows."""
         rows = self._by_strips() if self._has_strips else self._by_rows()
-        buffers = [(f"ub_{name}", self._kind, "length") for name in self._text.kept_names]
+        size = "together * length" if self._has_strips else "length"
+        buffers = [(f"ub_{name}", self._kind, size) for name in self._text.kept_names]
         return _TILES.format(**self._common(buffers), rows=_lines(4, rows))
 
     def pieces(self) -> str:
@@ -185,9 +188,9 @@ class _Source:
         start = [
             *borrowed,
             *self._fields.layouts(),
+            *_START,
             *carved([*buffers, *more_buffers]),
             *cleared,
-            *_START,
         ]
         return {
             "types": ", ".join(kind for _, kind in signature),

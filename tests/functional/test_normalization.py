@@ -250,6 +250,23 @@ def test_swish_without_places():
         check_values(case, ordinary(case, shape, np.float64), recomputed=False)
 
 
+@pytest.mark.parametrize("swish_beta", [1.0, 1.25])
+@pytest.mark.parametrize("items", [8, 9, 64, 300])
+def test_swish_without_places_of_many_items(items, swish_beta):
+    """Rows of 9 items and more go through the last pass together: each has kept values of its own."""
+    arguments = {"num_groups": 4, "swish_beta": swish_beta}
+    case = dataclasses.replace(
+        CASES["group_norm_swish"],
+        places=functools.partial(by_groups, num_groups=4),
+        arguments=arguments,
+        swish_beta=swish_beta,
+    )
+    for places in ((), (1,)):
+        for dtype in (np.float32, np.float64):
+            data = ordinary(case, (items, 32, *places), dtype)
+            check_values(case, data, recomputed=False)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     items=st.integers(1, 4),

@@ -12,6 +12,8 @@ import pytest
 import fastgrad
 from checking import THREADS, layouts, same_bits, settings
 from fastgrad import maths as m
+from fastgrad.kernels.row_walk import Rows
+from fastgrad.program.interpret_rows import interpret_rows
 from fastgrad.program.maths import TraceError
 from rounding import error_in_ulp
 
@@ -722,3 +724,32 @@ def test_operators_compose():
     x = np.arange(6.0).reshape(2, 3)
     centred = x - _mean(x)
     np.testing.assert_allclose(operator(x), centred / (1 + np.exp(-centred)), rtol=1e-13)
+
+
+@fastgrad.rowwise
+def gated_norm(x, gate, scale=None, slope=0.5):
+    centred = x - m.mean(x)
+    y = centred * m.rsqrt(m.mean(centred * centred) + 0.1) * m.sigmoid(slope * gate)
+    return y if scale is None else y * scale
+
+
+@pytest.mark.parametrize("lanes", [35, 2_100, 5_000])
+@pytest.mark.parametrize("count", [8, 9, 40])
+@pytest.mark.parametrize("wrt", [("x", "gate", "scale"), ("x", "gate", "scale", "slope")])
+def test_rows_that_are_walked_together(wrt, count, lanes):
+    """What is kept of a row between passes is its own: each row as alone, sums as interpreted."""
+    rng = np.random.default_rng(count + lanes)
+    x, gate, dy = (rng.normal(1, 2, (count, lanes)) for _ in range(3))
+    scale = rng.normal(1, 0.5, lanes)
+    got = dict(zip(wrt, gated_norm.grad(dy, x, gate, scale, 0.7, wrt=wrt), strict=True))
+    for row in range(count):
+        chosen = slice(row, row + 1)
+        alone = gated_norm.grad(dy[chosen], x[chosen], gate[chosen], scale, 0.7, wrt=wrt)
+        for name, own in zip(("x", "gate"), alone):
+            assert same_bits(own, got[name][chosen]), (name, row)
+    operands = {"x": x, "gate": gate, "scale": scale, "slope": 0.7, "dy": dy}
+    run = interpret_rows(gated_norm.trace(wrt), operands, Rows(count, lanes)).results
+    for name in wrt:
+        wanted = np.sum(run["dslope"]) if name == "slope" else run[f"d{name}"]
+        atol = 1e-12 * np.abs(run[f"d{name}"]).max() * count
+        np.testing.assert_allclose(got[name], wanted, rtol=1e-11, atol=atol, err_msg=name)
