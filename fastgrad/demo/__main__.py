@@ -62,8 +62,12 @@ def main(argv: list[str] | None = None) -> int:
     # NumPy's BLAS lets its idle threads spin for a while after a product, in the way of whatever uses
     # the cores next. In both trainings they go to sleep at once instead; read when NumPy is imported.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
-    ready = in_own_process(first_step, "denoiser", config)
-    console.print(f"Kernels ready after {ready:.1f} s; they are kept, and only loaded from now on.")
+    # A whole batch: arrays as large as in training are spread over the cores, by kernels of their own.
+    ready = in_own_process(first_step, "denoiser", config, config.batch)
+    console.print(
+        f"The kernels of a step were ready after {ready:.1f} s; they are kept, and only loaded from now on.",
+        soft_wrap=True,
+    )
     fast = in_own_process(train, "denoiser", config)
     tape = in_own_process(train, "tape", config)
 
@@ -72,6 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     tape_shown = report.examples(photographs, tape.weights, config)
     agree, sentence = report.agreement(fast, tape)
     console.print(report.comparison(fast, tape, shown, tape_shown))
+    console.print(report.gains(fast, tape), soft_wrap=True)
     console.print(sentence, style=None if agree else "bold red", soft_wrap=True)
     console.print(f"\n{report.HOW}\n", soft_wrap=True)
     report.picture(shown, given.output)

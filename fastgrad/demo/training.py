@@ -117,11 +117,11 @@ def in_own_process(function: Callable[..., Result], *arguments: Any) -> Result:
         return pool.submit(function, *arguments).result()
 
 
-def first_step(module: str, config: Config) -> float:
-    """Seconds of one small step: the time to compile the kernels, or to load them."""
+def first_step(module: str, config: Config, batch: int) -> float:
+    """Seconds of one step of `batch` patches: the time to compile the kernels, or to load them."""
     from fastgrad.demo.denoiser import initial_weights
 
-    weights, patches = initial_weights(config), np.ones((2, config.width), np.float32)
+    weights, patches = initial_weights(config), np.ones((batch, config.width), np.float32)
     began = time.perf_counter()
     _step_of(module)(weights, patches, patches, Meter())
     return time.perf_counter() - began
@@ -136,7 +136,7 @@ def train(module: str, config: Config) -> Training:
     weights = initial_weights(config)
     optimizer = Adam(weights, config)
     loss_and_gradient = _step_of(module)
-    first_step(module, config)
+    first_step(module, config, batch=2)  # a whole one would leave memory behind that training uses
 
     losses, forward, backward, meter = [], [], [], Meter()
     start = reset_peak_memory()

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..kernels.row_walk import Rows
 from ..runtime.settings import positive_integer
-from ._arguments import as_operand, check_same, choose, native
+from ._arguments import as_operand, check_same, choose
 from ._rows import Given, RowKernels, View
 
 __all__ = ["RowCall", "not_negative"]
@@ -223,21 +223,10 @@ class RowCall:
         had = tuple(given.channels if channels is None else channels)
         wanted = (*self._arrays, *had, *self._numbers) if wrt is None else tuple(wrt)
         found = kernels.backward(given, self.view, wanted, _as_outs(out), bool(saved), had)
-        return self._as_gradients(found, given)
-
-    def _as_gradients(self, found: Mapping[str, np.ndarray], given: Given) -> dict[str, Any]:
-        """Numbers as floats, and what is one a channel in the shape and dtype of the parameters."""
-        gradients: dict[str, Any] = {**found}
-        usual = next(iter(given.channels.values()), self.x)
-        with np.errstate(invalid="ignore", over="ignore"):  # 1 µs, so once for all
-            for name, terms in found.items():
-                if name not in self._arrays and name not in self._numbers:
-                    total = np.add.reduce(terms, axis=0) if len(terms) > 1 else terms[0]
-                    narrow = total.astype(native(given.channels.get(name, usual).dtype), copy=False)
-                    gradients[name] = narrow.reshape(self.view.channel_shape)
+        gradients: dict[str, Any] = found
         for name in self._numbers:
             if name in found:
-                gradients[name] = float(np.sum(found[name]))
+                gradients[name] = float(np.add.reduce(found[name]))
         return gradients
 
 

@@ -74,27 +74,20 @@ def interpret_rows(
     RowRun
     """
     run = RowRun({})
-    shape = rows.count, rows.length
     values: dict[Node, np.ndarray] = {ROW_LENGTH: np.full((1, 1), float(rows.length))}
-    for node in program.nodes:
-        if node in values:
-            continue
-        if not node.args:
-            values[node] = _leaf(node, program, operands, rows, dtype)
-            continue
-        arguments = [values[arg] for arg in node.args]
-        value = _evaluate(node.op)(*arguments)
-        is_bool = value.dtype == bool
-        values[node] = value if is_bool else np.asarray(value, dtype if node.is_array else None)
-        _count(run, node, rows)
+    with np.errstate(all="ignore"):
+        for node in program.nodes:
+            if node in values:
+                continue
+            if not node.args:
+                values[node] = _leaf(node, program, operands, rows, dtype)
+                continue
+            value = _evaluate(node.op)(*_arguments(node, values, dtype))
+            is_bool = value.dtype == bool
+            values[node] = value if is_bool else np.asarray(value, dtype if node.is_array else None)
+            _count(run, node, rows)
     for result in program.results:
-        value = values[result.value]
-        if result.kind == PER_CHANNEL:
-            run.results[result.name] = _summed(np.broadcast_to(value, shape), rows)
-        elif result.kind == PER_ROW:
-            run.results[result.name] = np.broadcast_to(value, (rows.count, 1)).reshape(-1)
-        else:
-            run.results[result.name] = np.broadcast_to(value, shape)
+        run.results[result.name] = _result(values[result.value], result.kind, rows)
     return run
 
 
@@ -107,7 +100,7 @@ def _leaf(
     node: Node, program: RowProgram, operands: Mapping[str, Any], rows: Rows, dtype: Any
 ) -> np.ndarray:
     if node.op == "const":
-        return np.full((1, 1), node.value, dtype)
+        return np.full((1, 1), node.value)
     given = operands[node.name]
     if node.name in program.arrays:
         return np.asarray(given, dtype).reshape(rows.count, rows.length)
@@ -116,6 +109,27 @@ def _leaf(
     if node.name in program.per_row:
         return np.asarray(given, np.float64).reshape(rows.count, 1)
     return np.full((1, 1), float(given))
+
+
+def _arguments(node: Node, values: Mapping[Node, np.ndarray], dtype: Any) -> list[np.ndarray]:
+    """What an instruction reads; over lanes, a number in their dtype.
+
+    But for a number of the row that is subtracted: kernels take off a mean in two parts, as if in float64.
+    """
+    if not node.is_array:
+        return [values[arg] for arg in node.args]
+    exact = [arg for arg in node.args[1:] if node.op == "sub" and arg.op != "const"]
+    return [
+        values[arg] if arg.is_array or arg in exact else values[arg].astype(dtype)
+        for arg in node.args
+    ]
+
+
+def _result(value: np.ndarray, kind: str, rows: Rows) -> np.ndarray:
+    if kind == PER_ROW:
+        return np.broadcast_to(value, (rows.count, 1)).reshape(-1)
+    lanes = np.broadcast_to(value, (rows.count, rows.length))
+    return _summed(lanes, rows) if kind == PER_CHANNEL else lanes
 
 
 def _evaluate(op: str) -> Callable[..., Any]:

@@ -161,13 +161,26 @@ def test_the_whole_demo_in_small(tmp_path, capsys, monkeypatch):
         "fastgrad",
         "autograd",
         "final loss",
+        "norm and activations, ms",
         "their gradients, ms",
+        "times fewer bytes",
         "kept for the gradients",
         "peak memory",
         "make test",
         "make compare",
     ):
         assert promised in printed
+
+
+def test_gains_are_those_of_the_median_step(trainings):
+    def measured(one, **numbers):
+        return training.Training(**{**vars(one), **numbers})
+
+    fast = measured(trainings[0], forward=[1.0, 2.0, 9.0], backward=[3.0, 2.0, 1.0], kept=10)
+    composed = measured(trainings[1], forward=[4.0, 5.0, 90.0], backward=[6.0, 5.0, 4.0], kept=48)
+    sentence = report.gains(fast, composed)
+    assert "2.5 times less time" in sentence
+    assert "4.8 times fewer bytes" in sentence
 
 
 def test_table_holds_both_columns(trainings):
