@@ -7,6 +7,7 @@ import math
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ _LEAST_CHANNELS = 16
 #: What is derived from a shape is remembered for so many calls of different ones.
 _remembered = functools.lru_cache(maxsize=1024)
 
+_FORMATS = ("NCHW", "NHWC")
+
 #: Of a call whose rows are still to be said.
 _NO_VIEW = View((), Rows(0, 1))
 
@@ -44,23 +47,28 @@ class RowCall:
         Parameters of one number in all.
     """
 
+    view = _NO_VIEW
+    _axes: tuple[int, ...] = ()
+    _per_row: Mapping[str, np.ndarray] = MappingProxyType({})
+
     def __init__(
         self, arrays: Mapping[str, Any], channels: Mapping[str, Any] | None = None, **numbers: Any
     ):
-        self._arrays = {name: as_operand(value, name) for name, value in arrays.items()}
+        checked = {}
+        for name, value in arrays.items():
+            checked[name] = as_operand(value, name)
+        self._arrays = checked
         self._name = next(iter(arrays))
         #: The first array.
-        self.x = x = self._arrays[self._name]
-        if len(self._arrays) > 1:
-            for name, array in self._arrays.items():
+        self.x = x = checked[self._name]
+        if len(checked) > 1:
+            for name, array in checked.items():
                 check_same(array, name, x, self._name)
         self._channels = channels or {}
         for name, value in numbers.items():
-            numbers[name] = _number(value, name)
+            if type(value) is not float:
+                numbers[name] = _number(value, name)
         self._numbers = numbers
-        self._per_row: dict[str, np.ndarray] = {}
-        self.view = _NO_VIEW
-        self._axes: tuple[int, ...] = ()
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -127,7 +135,7 @@ class RowCall:
 
     def _channels_first(self, data_format: str) -> tuple[int, ...]:
         """The axes in the order of NCHW, after the checks that all such calls share."""
-        choose(data_format, "data_format", ("NCHW", "NHWC"))
+        choose(data_format, "data_format", _FORMATS)
         if self.x.ndim < 2:
             raise ValueError(
                 f"{self._name} must have a batch and a channel axis, got shape {self.x.shape}"
@@ -143,7 +151,7 @@ class RowCall:
     def as_stats(self, values: np.ndarray) -> np.ndarray:
         """Statistics in the shape and dtype that calls return and take."""
         shaped = values.reshape(self.view.stats_shape)
-        return shaped if self.x.dtype.itemsize > 2 else shaped.astype(np.float32)
+        return shaped if self.x.itemsize > 2 else shaped.astype(np.float32)
 
     def _shaped(self, value: Any, name: str, shape: tuple[int, ...]) -> np.ndarray:
         array = as_operand(value, name)
@@ -171,11 +179,13 @@ class RowCall:
     def _saved(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The statistics that a backward call was given; none where some are missing or too coarse."""
         found, usable = {}, True
-        exact = 4 if self.x.dtype.itemsize == 2 else 8
+        exact = 4 if self.x.itemsize == 2 else 8
         for name, value in values.items():
-            if value is not None:
-                found[name] = self._shaped(value, name, self.view.stats_shape)
-            usable = usable and value is not None and found[name].itemsize >= exact
+            if value is None:
+                usable = False
+                continue
+            found[name] = array = self._shaped(value, name, self.view.stats_shape)
+            usable = usable and array.itemsize >= exact
         return found if usable else {}
 
     # --- The call
@@ -216,8 +226,8 @@ class RowCall:
         dys = {}
         for name, value in incoming.items():
             own = called.get(name, name) if called else name
-            dys[name] = as_operand(value, own)
-            check_same(dys[name], own, self.x, self._name)
+            dys[name] = dy = as_operand(value, own)
+            check_same(dy, own, self.x, self._name)
         saved = self._saved(statistics) if statistics else {}
         given = self._given(dys, saved)
         had = tuple(given.channels if channels is None else channels)
