@@ -11,9 +11,10 @@ import numpy as np
 from ..vector_unit.precision import PRECISIONS, Precision
 
 __all__ = [
-    "Channel",
+    "Spread",
     "as_operand",
     "as_parameter",
+    "check_out_alone",
     "check_outs",
     "check_same",
     "choose",
@@ -101,32 +102,35 @@ def check_same(array: np.ndarray, name: str, reference: np.ndarray, reference_na
         )
 
 
-class Channel:
-    """A parameter with one element a channel.
+class Spread:
+    """An operand that is spread over the lanes: one element a channel, or an array that is broadcast.
 
     Attributes
     ----------
     name : str
         The argument's name.
     values : ndarray
-        As the caller gave it, 1-D.
-    axis : int
-        The channel axis of `x`, not negative.
+        As the caller gave it.
+    aligned : ndarray
+        The values with as many axes as the result, of length 1 where they are spread.
     """
 
-    __slots__ = ("axis", "name", "values")
+    __slots__ = ("aligned", "name", "values")
 
-    def __init__(self, name: str, values: np.ndarray, axis: int):
-        self.name, self.values, self.axis = name, values, axis
+    def __init__(self, name: str, values: np.ndarray, aligned: np.ndarray):
+        self.name, self.values, self.aligned = name, values, aligned
 
-    def spread(self, like: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """The values in `dtype`, as a view of the shape of `like`."""
-        shape = [1] * like.ndim
-        shape[self.axis] = -1
-        return np.broadcast_to(self.values.astype(dtype).reshape(shape), like.shape)
+    def over(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """The values in `dtype`, as a view of `shape`."""
+        return np.broadcast_to(self.aligned.astype(dtype, copy=False), shape)
+
+    def kept(self, shape: tuple[int, ...]) -> frozenset[int]:
+        """The axes along which it has elements of its own; its gradient is summed over the others."""
+        lengths = enumerate(zip(self.aligned.shape, shape, strict=True))
+        return frozenset(axis for axis, (own, length) in lengths if own == length != 1)
 
 
-def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> float | Channel:
+def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> float | Spread:
     """A parameter: a number, or one a channel along `axis` of `x`.
 
     Raises
@@ -156,7 +160,7 @@ def _as_parameter_array(value: Any, name: str) -> np.ndarray:
     return np.asarray(value)
 
 
-def _as_channel(array: np.ndarray, name: str, axis: int | None, x: np.ndarray) -> Channel:
+def _as_channel(array: np.ndarray, name: str, axis: int | None, x: np.ndarray) -> Spread:
     if array.ndim != 1:
         raise ValueError(
             f"{name} must be a number or a 1-D array of one number a channel, "
@@ -174,7 +178,9 @@ def _as_channel(array: np.ndarray, name: str, axis: int | None, x: np.ndarray) -
             f"{name} must have one element a channel, {x.shape[own_axis]} along axis {axis} of x "
             f"with shape {x.shape}, got {array.size}"
         )
-    return Channel(name, array, own_axis)
+    aligned = [1] * x.ndim
+    aligned[own_axis] = -1
+    return Spread(name, array, array.reshape(aligned))
 
 
 def _check_axis(axis: int | None, x: np.ndarray) -> int | None:
@@ -241,6 +247,13 @@ def check_outs(
             if other is not None and _overlaps(out, other):
                 raise ValueError(f"{name} overlaps another result: pass memory of its own")
     return in_place
+
+
+def check_out_alone(
+    out: Any, name: str, like: np.ndarray, operands: Sequence[tuple[str, np.ndarray]] = ()
+) -> None:
+    """Check one result array of the shape and dtype of `like` against the `operands` that are read."""
+    _check_out(out, name, like, operands)
 
 
 def _check_out(

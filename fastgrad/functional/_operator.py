@@ -7,7 +7,7 @@ import inspect
 import itertools
 import numbers
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy as np
 from ..program.maths import Traced, TraceError
 from ..program.program import Program
 from ..program.trace import trace_backward, trace_forward, trace_given_backward
-from ._arguments import Channel, as_operand, as_parameter, choose
-from ._run import ProgramRunner
+from ._arguments import check_out_alone, choose, native
+from ._operands import Operands, sort_operands
+from ._run import ProgramRunner, together
 
 __all__ = ["Operator", "Specialisation", "by_name", "elementwise", "subsets"]
 
@@ -59,7 +60,7 @@ class Specialisation(NamedTuple):
     wrt : tuple of str, optional
         The operands whose gradients it computes; None for the forward kernel.
     channels : tuple of str
-        The parameters with one number a channel.
+        The parameters with one number a channel, and the arrays that are broadcast.
     static : tuple of str
         The value of each choice.
     """
@@ -108,6 +109,8 @@ class Operator:
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
         self._given_backward: Callable | None = None
         self._runners: dict[tuple, ProgramRunner] = {}
+        #: The operands that are usually broadcast, or one number a channel: what is compiled ahead of a call.
+        self.usually_spread: tuple[str, ...] = ()
         axis = ("axis",) if self.parameters else ()
         self._call = _with_signature(self, self._forward, (), (*axis, "out"))
         self._grad = _with_signature(self, self._backward, ("dy",), ("wrt", *axis, "out"))
@@ -175,7 +178,7 @@ class Operator:
         wrt : str or sequence of str, optional
             Operands whose gradients it computes; the forward program by default.
         channels : sequence of str
-            Parameters that have one element a channel.
+            Parameters that have one element a channel, arrays that are broadcast.
         **static : str
             Arguments that choose a program.
         """
@@ -184,8 +187,8 @@ class Operator:
             if name not in chosen:
                 raise TypeError(f"{self.__name__} has no choice {name!r}; it has: {self.static}")
             chosen[name] = choose(value, name, self.choices[name])
-        kinds = dict.fromkeys(self.arrays, "array")
-        kinds.update({n: "channel" if n in channels else "number" for n in self.parameters})
+        kinds = dict.fromkeys(self.arrays, "array") | dict.fromkeys(self.parameters, "number")
+        kinds |= dict.fromkeys(channels, "channel")
         order = [name for name in self._defaults if name in kinds]
         name = "_".join([self.__name__, *chosen.values()])
         forward = trace_forward(self.function, name, {n: kinds[n] for n in order}, chosen)
@@ -209,7 +212,9 @@ class Operator:
         operands = (*self.arrays, *self.parameters)
         gradients = subsets(operands)[1:] if everything else [self.arrays, operands]
         wrts = dict.fromkeys([None, *gradients])
-        kinds = subsets(self.parameters) if everything else [()]
+        # A lone array has the shape of the result.
+        may_spread = operands if len(self.arrays) > 1 else self.parameters
+        kinds = subsets(may_spread) if everything else [self.usually_spread]
         choices = itertools.product(*(self.choices[name] for name in self.static))
         return [Specialisation(*own) for own in itertools.product(wrts, kinds, choices)]
 
@@ -225,10 +230,12 @@ class Operator:
             return self._inline(arrays, parameters, static, axis, out)
         if axis is None and _are_floats(parameters):
             runner = self._runners.get((None, (), static)) or self._runner(None, (), static)
-            return runner(arrays, parameters, out)
-        numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
-        runner = self._runner(None, tuple(channel.name for channel in channels), static)
-        (y,) = runner.run(arrays, numbers, channels, (out,)).values()
+            y = runner.plain(arrays, parameters, out)
+            if y is not None:
+                return y
+        operands = self._sorted(arrays, parameters, axis)
+        runner = self._runner(None, self._channels(operands), static)
+        (y,) = runner.run(operands, None, (out,)).values()
         return y
 
     def _backward(
@@ -245,31 +252,41 @@ class Operator:
         if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
             return (self.input_grad(dy, arrays[0], parameters, static, axis, out),)
         outs = out if isinstance(out, tuple) else () if out is None else (out,)
-        order = [name for name in self.arrays if name in names]
-        given = dict(zip([name for name in names if name in order], outs, strict=False))
-        in_order = tuple([given.get(name) for name in order]) if len(outs) <= len(order) else outs
-        return self._gradients(dy, arrays, parameters, static, names, axis, in_order)
+        wanted = [name for name in names if name in self.arrays]
+        if len(outs) > len(wanted):
+            raise ValueError(
+                f"out has {len(outs)} arrays, there are {len(wanted)} results: {wanted}"
+            )
+        given = dict(zip(wanted, outs, strict=False))
+        operands = self._sorted(arrays, parameters, axis)
+        found = self._gradients(dy, operands, static, names, given)
+        values = dict(zip((*self.arrays, *self.parameters), (*arrays, *parameters), strict=True))
+        return tuple(
+            found[name]
+            if name in operands.full
+            else _like_operand(found[name], values[name], given.get(name))
+            for name in names
+        )
 
     def _gradients(
         self,
         dy: Any,
-        arrays: tuple,
-        parameters: tuple,
+        operands: Operands,
         static: tuple[str, ...],
         names: tuple[str, ...],
-        axis: Any,
-        outs: tuple,
-    ) -> tuple:
-        """The gradients of `names`; `outs` are in the order of the operands."""
-        numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
-        own = tuple([name for name in (*self.arrays, *self.parameters) if name in names])
-        runner = self._runner(own, tuple(channel.name for channel in channels), static)
-        results = runner.run((dy, *arrays), numbers, channels, outs)
-        given = dict(zip(self.parameters, parameters, strict=True))
-        return tuple(
-            _like_parameter(results[name], given[name]) if name in given else results[name]
-            for name in names
-        )
+        outs: Mapping[str, Any],
+    ) -> dict[str, np.ndarray]:
+        """The gradients of `names`, sums in float64; `outs` are those for arrays, by name."""
+        for name in operands.spread:
+            if outs.get(name) is not None:
+                check_out_alone(outs[name], f"out for {name}", operands.spread[name].values)
+        found: dict[str, np.ndarray] = {}
+        for own in together(names, operands):
+            wrt = tuple(name for name in (*self.arrays, *self.parameters) if name in own)
+            runner = self._runner(wrt, self._channels(operands), static)
+            own_outs = [outs.get(name) for name in wrt if name in operands.full]
+            found |= runner.run(operands, dy, own_outs)
+        return found
 
     def input_grad(
         self,
@@ -284,9 +301,13 @@ class Operator:
         if axis is None and (not parameters or _are_floats(parameters)):
             key = (self.arrays, (), static)
             runner = self._runners.get(key) or self._runner(*key)
-            return runner((dy, x), parameters, out)
-        outs = () if out is None else (out,)
-        return self._gradients(dy, (x,), parameters, static, self.arrays, axis, outs)[0]
+            dx = runner.plain((dy, x), parameters, out)
+            if dx is not None:
+                return dx
+        operands = self._sorted((x,), parameters, axis)
+        return self._gradients(dy, operands, static, self.arrays, {self.arrays[0]: out})[
+            self.arrays[0]
+        ]
 
     def _runner(
         self, wrt: tuple[str, ...] | None, channels: tuple[str, ...], static: tuple[str, ...]
@@ -294,22 +315,24 @@ class Operator:
         key = (wrt, channels, static)
         if key not in self._runners:
             program = self.trace(wrt, channels, **dict(zip(self.static, static, strict=True)))
-            self._runners[key] = ProgramRunner(program, self.arrays[0])
+            self._runners[key] = ProgramRunner(program)
         return self._runners[key]
 
-    def _sorted_parameters(
-        self, parameters: tuple, axis: Any, x: Any
-    ) -> tuple[list[float], list[Channel]]:
-        """Parameters as numbers and as one a channel."""
-        if not parameters:
-            return [], []
-        array = as_operand(x, self.arrays[0])
-        checked = [
-            as_parameter(value, name, axis, array)
-            for value, name in zip(parameters, self.parameters, strict=True)
-        ]
-        channels = [value for value in checked if isinstance(value, Channel)]
-        return [value for value in checked if not isinstance(value, Channel)], channels
+    def _sorted(self, arrays: tuple, parameters: tuple, axis: Any) -> Operands:
+        return sort_operands(
+            dict(zip(self.arrays, arrays, strict=True)),
+            dict(zip(self.parameters, parameters, strict=True)),
+            axis,
+        )
+
+    def _channels(self, operands: Operands) -> tuple[str, ...]:
+        return tuple([name for name in (*self.arrays, *self.parameters) if name in operands.spread])
+
+    def given(self, *operands: Any, **keywords: Any) -> dict[str, Any]:
+        """The arrays of a call, and its parameters with one number a channel, by name."""
+        named = {**dict(zip(self.arguments, operands, strict=False)), **keywords}
+        channels = [name for name in self.parameters if np.ndim(named.get(name, 0.0))]
+        return {name: named[name] for name in (*self.arrays, *channels)}
 
     def _wrt(self, wrt: Any) -> tuple[str, ...]:
         known = (*self.arrays, *self.parameters)
@@ -351,17 +374,18 @@ def by_name(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _like_parameter(total: np.ndarray, parameter: Any) -> Any:
-    """A parameter's gradient in the parameter's own kind and dtype."""
-    if isinstance(parameter, int | float) and not isinstance(parameter, np.generic):
+def _like_operand(total: np.ndarray, operand: Any, out: np.ndarray | None = None) -> Any:
+    """The gradient of what is spread over the lanes, in the operand's own kind, shape and dtype."""
+    if isinstance(operand, int | float) and not isinstance(operand, np.generic):
         return float(total[0])
-    array = np.asarray(parameter)
-    dtype = array.dtype.newbyteorder("=")
+    array = np.asarray(operand)
+    dtype = np.dtype(np.float64) if array.dtype.kind in "iu" else native(array.dtype)
     with np.errstate(over="ignore"):
-        gradient = total.reshape(array.shape).astype(
-            dtype if dtype.kind not in "iu" else np.float64
-        )
-    return gradient[()] if isinstance(parameter, np.generic) else gradient
+        if out is not None:
+            np.copyto(out, total.reshape(array.shape), casting="unsafe")
+            return out
+        gradient = total.reshape(array.shape).astype(dtype)
+    return gradient[()] if isinstance(operand, np.generic) else gradient
 
 
 #: Arguments that every operator and its gradient have beside their operands.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +16,10 @@ from ..runtime import memory
 from ..runtime.tiling import get_block_size
 from ..vector_unit.constants import DENSE
 from ..vector_unit.precision import PRECISIONS, Precision
-from ._arguments import Channel, as_operand, check_outs, check_same, precision_of
+from ._arguments import as_operand, check_outs, check_same, precision_of
+from ._operands import Operands
 
-__all__ = ["ProgramRunner"]
+__all__ = ["ProgramRunner", "together"]
 
 _ndarray, _empty, _may_share_memory = np.ndarray, memory.empty, np.may_share_memory
 # Bits of `ndarray.flags.num`.
@@ -32,14 +34,10 @@ class ProgramRunner:
     ----------
     program : Program
         What to run.
-    reference : str
-        The array operand that gives shape, dtype and memory order to the results.
     """
 
-    def __init__(self, program: Program, reference: str):
+    def __init__(self, program: Program):
         self.program = program
-        self._names = [name for name in program.arrays if name not in program.channels]
-        self._reference = self._names.index(reference)
         self._full = [result.operand for result in program.results if not result.reduced]
         self._summed = [result.operand for result in program.results if result.reduced]
         self._walks: dict[np.dtype, Any] = {}
@@ -54,19 +52,13 @@ class ProgramRunner:
             walk = self._walks[precision.dtype] = compiled(self.program, precision)
         return walk
 
-    def __call__(
+    def plain(
         self, arrays: Sequence[Any], numbers: Sequence[float], out: Any = None
-    ) -> np.ndarray:
-        """The one result of a program without sums and without parameters a channel."""
-        y = self._run_plain(arrays, numbers, out)
-        if y is None:
-            (y,) = self.run(arrays, numbers, (), (out,)).values()
-        return y
-
-    def _run_plain(
-        self, arrays: Sequence[Any], numbers: Sequence[float], out: Any
     ) -> np.ndarray | None:
-        """The short way: contiguous native arrays of one shape and dtype. None for all else."""
+        """The one result of a program without sums, for contiguous native arrays of one shape and dtype.
+
+        None, with nothing written, for all else: that is for `run`.
+        """
         x = arrays[0]
         if type(x) is not _ndarray:
             return None
@@ -104,81 +96,117 @@ class ProgramRunner:
         return out
 
     def run(
-        self,
-        arrays: Sequence[Any],
-        numbers: Sequence[float],
-        channels: Sequence[Channel],
-        outs: Sequence[Any] = (),
+        self, operands: Operands, dy: Any = None, outs: Sequence[Any] = ()
     ) -> dict[str, np.ndarray]:
-        """All results, for operands in any layout; sums are in float64.
+        """All results, for operands in any layout; sums are in float64, flat.
 
         Parameters
         ----------
-        arrays : sequence of array_like
-            Operands of full shape, in the program's order.
-        numbers : sequence of float
-            Operands that are one number each.
-        channels : sequence of Channel
-            Operands with one element a channel, in the program's order.
+        operands : Operands
+        dy : array_like, optional
+            The gradient of the result, for a backward program.
         outs : sequence of (ndarray or None), optional
-            Where to write the results that have the operands' shape.
+            Where to write the results that have the result's shape.
 
         Returns
         -------
         dict of str to ndarray
             By the operand whose gradient each is; the forward result under "".
         """
-        operands = [as_operand(a, name) for a, name in zip(arrays, self._names, strict=True)]
-        x = operands[self._reference]
-        for operand, name in zip(operands, self._names, strict=True):
-            check_same(operand, name, x, self._names[self._reference])
-        named = [*zip(self._names, operands, strict=True), *((c.name, c.values) for c in channels)]
+        x, full = operands.x, dict(operands.full)
+        if "dy" in self.program.arrays:
+            full["dy"] = as_operand(dy, "dy")
+            check_same(full["dy"], "dy", x, operands.x_name)
+        named = [*full.items(), *((name, own.values) for name, own in operands.spread.items())]
         in_place = check_outs(outs, self._full, x, named)
         precision = precision_of(x)
         given = dict(zip(self._full, outs, strict=False))
         results = [_or_new(given.get(name), x, precision.dtype) for name in self._full]
-        inputs = self._in_order(operands, [c.spread(x, precision.compute_dtype) for c in channels])
-        sums = self._launch(inputs, results, numbers, channels, in_place, precision)
+        for name, own in operands.spread.items():
+            full[name] = own.over(x.shape, precision.compute_dtype)
+        inputs = [full[name] for name in self.program.arrays]
+        sums = self._launch(inputs, results, operands, in_place, precision)
         return dict(zip([*self._full, *self._summed], [*results, *sums], strict=True))
-
-    def _in_order(self, operands: list[np.ndarray], spread: list[np.ndarray]) -> list[np.ndarray]:
-        """Operands and spread parameters as the kernel takes them."""
-        full, channels = iter(operands), iter(spread)
-        names = self.program.arrays
-        return [next(channels if name in self.program.channels else full) for name in names]
 
     def _launch(
         self,
         inputs: list[np.ndarray],
         results: list[np.ndarray],
-        numbers: Sequence[float],
-        channels: Sequence[Channel],
+        operands: Operands,
         in_place: bool,
         precision: Precision,
     ) -> list[np.ndarray]:
         """Walk everything in one launch; returns the sums."""
         shape, size = inputs[0].shape, inputs[0].size
-        widths, inner = self._sum_sizes(channels, shape)
+        if self._summed:
+            kept = [_kept(name, operands) for name in self._summed]
+            axes = order_of_sums(shape, kept)
+            widths, inners = zip(*(sum_sizes(shape, own, axes) for own in kept), strict=True)
+        else:
+            axes, widths, inners = memory_order(results[0]), (), ()
         if size == 0:
             return [np.zeros(width) for width in widths]
         walk = self._walk(precision)
-        axes = tuple(range(len(shape))) if widths else memory_order(results[0])
         everything = [*inputs, *results]
         where = layout_of(everything, axes)
         flat = [
             _flat(array.transpose(axes), row[0] == DENSE)
             for array, row in zip(everything, where[1], strict=True)
         ]
-        return walk(flat, numbers, size, in_place, get_block_size(), where, widths, inner)
+        numbers = operands.numbers
+        return walk(flat, numbers, size, in_place, get_block_size(), where, widths, inners)
 
-    def _sum_sizes(
-        self, channels: Sequence[Channel], shape: tuple[int, ...]
-    ) -> tuple[list[int], int]:
-        """The length of each sum, and how many elements in a row share a channel."""
-        length = {channel.name: channel.values.size for channel in channels}
-        widths = [length.get(name, 1) for name in self._summed]
-        inner = math.prod(shape[channels[0].axis + 1 :]) if channels else 1
-        return widths, inner
+
+def together(names: Sequence[str], operands: Operands) -> list[list[str]]:
+    """`names`, parted into those whose gradients one launch can sum: mostly all of them."""
+    shape = operands.x.shape
+    launches: list[list[str]] = []
+    for name in names:
+        for own in launches:
+            kept = [_kept(one, operands) for one in (*own, name) if one not in operands.full]
+            if _can_sum(shape, kept):
+                own.append(name)
+                break
+        else:
+            launches.append([name])
+    return launches
+
+
+def _kept(name: str, operands: Operands) -> frozenset[int]:
+    """The axes along which an operand has elements of its own: none of a number."""
+    own = operands.spread.get(name)
+    return frozenset() if own is None else own.kept(operands.x.shape)
+
+
+def _can_sum(shape: tuple[int, ...], kept: Sequence[frozenset[int]]) -> bool:
+    axes = order_of_sums(shape, kept)
+    return all(_is_block(shape, own, axes) for own in kept)
+
+
+def order_of_sums(shape: tuple[int, ...], kept: Sequence[frozenset[int]]) -> tuple[int, ...]:
+    """The axes, outermost first, in an order in which those that a sum keeps follow each other.
+
+    It is the order of the axes if that will do, else the summed axes of the first sum come first. Shape
+    and operands alone decide, so that the order of a sum does not depend on the layout in memory.
+    """
+    axes = tuple(range(len(shape)))
+    if all(_is_block(shape, own, axes) for own in kept):
+        return axes
+    return tuple(sorted(axes, key=lambda axis: axis in kept[0]))
+
+
+def _is_block(shape: tuple[int, ...], kept: frozenset[int], axes: Sequence[int]) -> bool:
+    """Whether the axes in `kept` follow each other, but for axes of length 1."""
+    places = [axis in kept for axis in axes if shape[axis] != 1]
+    changes = sum(a != b for a, b in itertools.pairwise([False, *places, False]))
+    return changes <= 2
+
+
+def sum_sizes(shape: tuple[int, ...], kept: frozenset[int], axes: Sequence[int]) -> tuple[int, int]:
+    """The length of a sum, and how many elements in a row share one of its elements."""
+    last = max((place for place, axis in enumerate(axes) if axis in kept), default=-1)
+    inner = math.prod(shape[axis] for axis in axes[last + 1 :])
+    return math.prod(shape[axis] for axis in kept), inner
 
 
 def _or_new(out: np.ndarray | None, x: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -59,11 +59,8 @@ class Pullback:
 
     def __init__(self, operator: Operator, operands: tuple, keywords: dict[str, Any]):
         self._operator, self._operands, self._keywords = operator, operands, keywords
-        given = {**dict(zip(operator.arguments, operands, strict=False)), **keywords}
-        self._wrt = operator.arrays + tuple(
-            name for name in operator.parameters if np.ndim(given.get(name, 0.0))
-        )
-        self.kept = tuple(given[name] for name in self._wrt)
+        given = operator.given(*operands, **keywords)
+        self._wrt, self.kept = tuple(given), tuple(given.values())
 
     def __call__(self, dy: Any) -> tuple:
         """The gradient of each array among the operands, in their order."""

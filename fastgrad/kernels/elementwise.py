@@ -23,7 +23,10 @@ from . import launch, layout
 from .layout import Layout
 from .template import CHECKED, DIRECT, STREAMED, Fields, constants
 
-__all__ = ["ElementwiseWalk", "source"]
+__all__ = ["LONG_ROW", "ElementwiseWalk", "source"]
+
+#: Elements of a row from which a tile ends where the row does: gathering shorter ones costs less.
+LONG_ROW = 512
 
 _WALK = """
 @kernel("int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
@@ -35,8 +38,10 @@ def tiles(lo, hi, size, block_size, store, shape, layouts, {arguments}):
 {borrow}
     if store == CHECKED and ({overlap}):
         return False
-    # Streamed tiles start where a cache line of the first result does.
-    shift = {first}.ctypes.data % LINE // {first}.itemsize if store == STREAMED else 0
+    # Streamed tiles start where a cache line of the first result does, or where a row does.
+    shift = 0
+    if store == STREAMED and shape.size == 1 and layouts[{first_row}, 0] == DENSE:
+        shift = {first}.ctypes.data % LINE // {first}.itemsize
 {buffers}
     for tile in range(lo, hi):
         start = max(0, tile * block_size - shift)
@@ -60,6 +65,7 @@ def source(fields: Fields) -> str:
         arguments=fields.arguments,
         body_arguments=fields.body_arguments,
         first=fields.results[0][0],
+        first_row=len(fields.operands),
         borrow=fields.borrow(4),
         overlap=fields.overlap(),
         buffers=fields.buffers(4),
@@ -118,7 +124,7 @@ class ElementwiseWalk:
         block_size: int,
         where: Layout | None = None,
         widths: Sequence[int] = (),
-        inner: int = 1,
+        inners: Sequence[int] = (),
     ) -> list[np.ndarray]:
         """Compute all tiles; there are no sums to return.
 
@@ -136,15 +142,29 @@ class ElementwiseWalk:
             Elements of a tile.
         where : Layout, optional
             Where the elements lie; None where all arrays are dense.
-        widths, inner
+        widths, inners
             Of the sums of a `ReducingWalk`.
         """
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
         shape, rows = where or self.dense
+        block_size = tile_in_rows(block_size, shape, rows)
         count = -(-(size + LINE) // block_size)  # shifted tiles begin earlier, by less than a line
         arguments = (size, block_size, store, shape, rows, *arrays, *numbers)
         launch.run(self.tiles, threads.cores_for(size * self._nanoseconds), count, arguments)
         return []
+
+
+def tile_in_rows(block_size: int, shape: np.ndarray, rows: np.ndarray) -> int:
+    """About `block_size`, but a whole part of a row where something lies row by row.
+
+    A tile within a row is read where it lies, one across rows is gathered.
+    """
+    length = int(shape[-1])
+    if length < max(block_size, LONG_ROW) or not rows[:, 0].any():
+        return block_size
+    least = -(-length // block_size)
+    parts = next((parts for parts in range(least, 2 * least + 1) if length % parts == 0), 0)
+    return length // parts if parts else block_size
 
 
 def store_mode(moved_bytes: int, in_place: bool) -> int:

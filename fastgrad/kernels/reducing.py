@@ -1,4 +1,4 @@
-"""The elementwise walk that also sums: gradients of a number, or of one number a channel.
+"""The elementwise walk that also sums: gradients of a number, of one number a channel, of what is broadcast.
 
 Passes: 1, the summed values never reach memory. Buffers: those of the elementwise walk, and one chunk
 for each sum. Traffic: the bytes of operands and results once; partial sums are at most 1/1000 of them.
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..runtime import threads
 from . import launch, layout
-from .elementwise import store_mode
+from .elementwise import LONG_ROW, store_mode
 from .layout import Layout
 from .template import Fields, constants
 
@@ -31,21 +31,26 @@ _UNITS = 64
 _ELEMENTS_PER_CHANNEL = 64
 
 _WALK = """
-CHUNK = {chunk}
+CHUNK, LONG_ROW = {chunk}, {long_row}
 
 
-@kernel("int64, int64, int64, int64, int64, int64, int64, int64[::1], int64[:, ::1], {types}")
-def tiles(lo, hi, size, block_size, store, unit, inner, shape, layouts, {arguments}):
+@kernel("int64, int64, int64, int64, int64, int64, int64[::1], int64[::1], int64[:, ::1], {types}")
+def tiles(lo, hi, size, block_size, store, unit, inners, shape, layouts, {arguments}):
     \"\"\"Walk units `lo` to `hi`, tile by tile, and sum each of their chunks.\"\"\"
 {borrow}
 {buffers}
 {chunks}
+    row = shape[shape.size - 1]
     for own in range(lo, hi):
         unit_stop = min(size, (own + 1) * unit)
         for chunk in range(own * unit, unit_stop, CHUNK):
             chunk_stop = min(chunk + CHUNK, unit_stop)
-            for start in range(chunk, chunk_stop, block_size):
-                stop = min(start + block_size, chunk_stop)
+            stop = chunk
+            while stop < chunk_stop:
+                start = stop
+                # A long row ends a tile: then no operand is gathered that lies row by row.
+                row_end = start - start % row + row
+                stop = min(start + block_size, chunk_stop, row_end if row >= LONG_ROW else size)
                 m = stop - start
 {tiles_in}
 {sums_in}
@@ -62,6 +67,7 @@ def source(fields: Fields) -> str:
     names = [name for name, _ in fields.sums]
     return constants() + _WALK.format(
         chunk=CHUNK,
+        long_row=LONG_ROW,
         types=fields.types,
         arguments=fields.arguments,
         body_arguments=fields.body_arguments,
@@ -72,8 +78,8 @@ def source(fields: Fields) -> str:
         chunks="".join(f"    ub_{n} = np.empty(CHUNK, f)\n" for n in names),
         sums_in="".join(f"{'':16}{n}_t = window(ub_{n}, start - chunk, m)\n" for n in names),
         sums_out="".join(
-            f"{'':12}add_to_channels({n}[own], window(ub_{n}, 0, chunk_stop - chunk), chunk, inner)\n"
-            for n in names
+            f"{'':12}add_to_channels({n}[own], window(ub_{n}, 0, chunk_stop - chunk), chunk, inners[{k}])\n"
+            for k, n in enumerate(names)
         ),
     )
 
@@ -117,7 +123,7 @@ class ReducingWalk:
         block_size: int,
         where: Layout | None = None,
         widths: Sequence[int] = (1,),
-        inner: int = 1,
+        inners: Sequence[int] = (1,),
     ) -> list[np.ndarray]:
         """Compute all tiles; returns the sums in float64.
 
@@ -127,15 +133,15 @@ class ReducingWalk:
             As for `ElementwiseWalk`; `where` is in C order.
         widths : sequence of int
             Elements of each sum: 1, or the length of the channel axis.
-        inner : int
-            Elements that follow each other in the same channel.
+        inners : sequence of int
+            For each sum, how many elements in a row belong to the same one of its elements.
         """
         unit = unit_size(size, max(widths))
         count = -(-size // unit)
         partials = [np.zeros((count, own)) for own in widths]
         store = store_mode(size * len(arrays) * arrays[0].itemsize, in_place)
         shape, rows = where or self.dense
-        arguments = (size, block_size, store, unit, inner, shape, rows)
+        arguments = (size, block_size, store, unit, np.array(inners, np.int64), shape, rows)
         cores = min(threads.cores_for(size * self._nanoseconds), count)
         launch.run(self.tiles, cores, count, (*arguments, *arrays, *partials, *numbers))
         with np.errstate(invalid="ignore", over="ignore"):

@@ -43,7 +43,21 @@ Field = tuple[str, str]
 #: Names that generated code uses itself; an operand called so gets an underscore.
 _TAKEN = frozenset(
     (
-        *("i", "f", "m", "np", "vu", "lo", "hi", "size", "block_size", "store", "unit", "inner"),
+        *(
+            "i",
+            "f",
+            "m",
+            "np",
+            "vu",
+            "lo",
+            "hi",
+            "size",
+            "block_size",
+            "store",
+            "unit",
+            "inners",
+            "row_end",
+        ),
         *("shape", "layouts", "shift", "tile", "start", "stop", "own", "chunk", "chunk_stop"),
         *(
             "unit_stop",

@@ -49,8 +49,8 @@ class Program:
     results : tuple of Result
         What it writes.
     channels : frozenset of str
-        Array operands with one element a channel. They are kept in the compute dtype, whatever the
-        storage dtype of the others.
+        Array operands with one element a channel, or broadcast. They are kept in the compute dtype,
+        whatever the storage dtype of the others.
     """
 
     name: str

@@ -18,8 +18,10 @@ __all__ = ["LIMIT", "clear", "empty", "empty_like"]
 
 #: Bytes from which on the system's allocator gives memory back at once.
 LARGE = 1 << 20
-#: Bytes that are remembered at most.
-LIMIT = 256 << 20
+#: Bytes that are remembered at most: a result and two gradients of 128 MiB.
+LIMIT = 512 << 20
+#: Bytes of a cache line.
+_LINE = 64
 #: A block serves a result that takes at least this part of it.
 _LEAST_USE = 0.75
 
@@ -29,13 +31,14 @@ _lock = threading.Lock()
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised C-contiguous array."""
+    """An uninitialised C-contiguous array; a large one begins where a cache line does."""
     size = math.prod(shape) * dtype.itemsize
     if size < LARGE or size > LIMIT:
         return np.empty(shape, dtype)
     with _lock:
-        block = _take(size)
-    return block[:size].view(dtype).reshape(shape)
+        block = _take(size + _LINE)
+    start = -block.ctypes.data % _LINE
+    return block[start : start + size].view(dtype).reshape(shape)
 
 
 def empty_like(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

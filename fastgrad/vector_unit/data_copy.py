@@ -129,9 +129,10 @@ def _advance(index, layout, shape, address, run):
 @lane
 def _gather_run(tile, address, stride):
     """One row: a plain copy, a broadcast element, or single elements `stride` bytes apart."""
-    if stride == tile.itemsize:
+    if stride == tile.itemsize and address % tile.itemsize == 0:
+        row = tile_at(tile, address, tile.size)
         for i in range(tile.size):
-            tile[i] = load_at(tile, address + i * tile.itemsize)
+            tile[i] = row[i]
     elif stride == 0:
         value = load_at(tile, address)
         for i in range(tile.size):

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 
 from ..runtime.compiler import jit
 from .lanes import lane, maximum
-from .memory import read, window, write
+from .memory import window, write
 
 __all__ = [
     "accumulate",
@@ -56,7 +56,7 @@ def flush(totals, start, tile, begin, end):
     own = window(totals, start + begin, end - begin)
     added = window(tile, begin, end - begin)
     for i in range(end - begin):
-        write(own, i, own[i] + np.float64(read(added, i)))
+        write(own, i, own[i] + np.float64(added[i]))  # not `read`: written above
     for i in range(end - begin):
         added[i] = 0
 
@@ -107,6 +107,13 @@ def reduce_max(tile):
 
 
 @lane
+def add_lanes(totals, tile):
+    """Add each lane to a total of its own."""
+    for i in range(totals.size):
+        totals[i] += np.float64(tile[i])
+
+
+@lane
 def add_to_channels(partial, tile, start, inner):
     """Add a tile that begins at linear index `start` to the sums of its channels.
 
@@ -122,8 +129,7 @@ def add_to_channels(partial, tile, start, inner):
         channel = position // inner % channels
         if inner == 1:
             run = min(channels - channel, tile.size - done)
-            for i in range(run):
-                partial[channel + i] += np.float64(tile[done + i])
+            add_lanes(window(partial, channel, run), window(tile, done, run))
         else:
             run = min(inner - position % inner, tile.size - done)
             partial[channel] += reduce_sum(window(tile, done, run))

@@ -62,7 +62,7 @@ def run_wrongly(self, *arguments):
     for result in results.values():
         result += result
     return results
-ProgramRunner.run, ProgramRunner._run_plain = run_wrongly, lambda *_: None
+ProgramRunner.run, ProgramRunner.plain = run_wrongly, lambda *_: None
 """)
     assert command.main(["--episodes", "1", "--kind", "operators", "--seed", "207"]) == 1
     printed = capsys.readouterr().out
