@@ -12,6 +12,7 @@ from ..vector_unit.precision import PRECISIONS, Precision
 
 __all__ = [
     "Spread",
+    "as_number",
     "as_operand",
     "as_parameter",
     "check_out_alone",
@@ -148,6 +149,22 @@ def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> floa
         _check_axis(axis, x)
         return float(array.reshape(()))
     return _as_channel(as_operand(array, name), name, axis, x)
+
+
+def as_number(value: Any, name: str) -> float:
+    """One real number: of Python, of NumPy, or an array of one element.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none, or an array of more.
+    """
+    if isinstance(value, numbers.Real | np.floating | np.integer):
+        return float(value)
+    array = as_operand(value, name)
+    if array.size != 1:
+        raise ValueError(f"{name} must be one number, got an array of shape {array.shape}")
+    return float(array.reshape(()))
 
 
 def _as_parameter_array(value: Any, name: str) -> np.ndarray:

@@ -19,7 +19,7 @@ from ._arguments import check_out_alone, choose, native
 from ._operands import Operands, sort_operands
 from ._run import ProgramRunner, together
 
-__all__ = ["Operator", "Specialisation", "by_name", "elementwise", "subsets"]
+__all__ = ["Operator", "Specialisation", "by_name", "elementwise", "subsets", "with_signature"]
 
 
 def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
@@ -112,8 +112,8 @@ class Operator:
         #: The operands that are usually broadcast, or one number a channel: what is compiled ahead of a call.
         self.usually_spread: tuple[str, ...] = ()
         axis = ("axis",) if self.parameters else ()
-        self._call = _with_signature(self, self._forward, (), (*axis, "out"))
-        self._grad = _with_signature(self, self._backward, ("dy",), ("wrt", *axis, "out"))
+        self._call = with_signature(self, self._forward, (), (*axis, "out"))
+        self._grad = with_signature(self, self._backward, ("dy",), ("wrt", *axis, "out"))
         self.__signature__ = inspect.signature(self._call)
 
     def __repr__(self) -> str:
@@ -187,6 +187,16 @@ class Operator:
             if name not in chosen:
                 raise TypeError(f"{self.__name__} has no choice {name!r}; it has: {self.static}")
             chosen[name] = choose(value, name, self.choices[name])
+        return self._trace(wrt, channels, chosen)
+
+    def _trace(
+        self,
+        wrt: str | Sequence[str] | None,
+        channels: Sequence[str],
+        chosen: Mapping[str, str],
+        number_dy: bool = False,
+    ) -> Program:
+        """As `trace`; `number_dy`: the incoming gradient is one number, that of a sum."""
         kinds = dict.fromkeys(self.arrays, "array") | dict.fromkeys(self.parameters, "number")
         kinds |= dict.fromkeys(channels, "channel")
         order = [name for name in self._defaults if name in kinds]
@@ -196,8 +206,8 @@ class Operator:
             return forward
         names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
         if self._given_backward is None:
-            return trace_backward(forward, names)
-        return trace_given_backward(forward, names, self._given_backward, chosen)
+            return trace_backward(forward, names, number_dy)
+        return trace_given_backward(forward, names, self._given_backward, chosen, number_dy)
 
     def specialisations(self, everything: bool = True) -> list[Specialisation]:
         """All kernels that this operator can have in one precision, whatever it is called with.
@@ -251,42 +261,56 @@ class Operator:
         names = self._wrt(wrt)
         if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
             return (self.input_grad(dy, arrays[0], parameters, static, axis, out),)
+        outs = self._outs(names, out)
+        operands = self._sorted(arrays, parameters, axis)
+        found = self._gradients(dy, operands, names, outs, self._runner_of(operands, static))
+        return self._in_kind(found, names, operands, (*arrays, *parameters), outs)
+
+    def _outs(self, names: tuple[str, ...], out: Any) -> dict[str, Any]:
+        """The arrays given for gradients, by the operand's name."""
         outs = out if isinstance(out, tuple) else () if out is None else (out,)
         wanted = [name for name in names if name in self.arrays]
         if len(outs) > len(wanted):
             raise ValueError(
                 f"out has {len(outs)} arrays, there are {len(wanted)} results: {wanted}"
             )
-        given = dict(zip(wanted, outs, strict=False))
-        operands = self._sorted(arrays, parameters, axis)
-        found = self._gradients(dy, operands, static, names, given)
-        values = dict(zip((*self.arrays, *self.parameters), (*arrays, *parameters), strict=True))
-        return tuple(
-            found[name]
-            if name in operands.full
-            else _like_operand(found[name], values[name], given.get(name))
-            for name in names
-        )
+        return dict(zip(wanted, outs, strict=False))
 
     def _gradients(
         self,
         dy: Any,
         operands: Operands,
-        static: tuple[str, ...],
         names: tuple[str, ...],
         outs: Mapping[str, Any],
+        runner: Callable[[tuple[str, ...]], ProgramRunner],
     ) -> dict[str, np.ndarray]:
-        """The gradients of `names`, sums in float64; `outs` are those for arrays, by name."""
+        """The gradients of `names`, sums in float64, by the programs that `runner` gives."""
         for name in operands.spread:
             if outs.get(name) is not None:
                 check_out_alone(outs[name], f"out for {name}", operands.spread[name].values)
         found: dict[str, np.ndarray] = {}
         for own in together(names, operands):
             wrt = tuple(name for name in (*self.arrays, *self.parameters) if name in own)
-            runner = self._runner(wrt, self._channels(operands), static)
             own_outs = [outs.get(name) for name in wrt if name in operands.full]
-            found |= runner.run(operands, dy, own_outs)
+            found |= runner(wrt).run(operands, dy, own_outs)
         return found
+
+    def _in_kind(
+        self,
+        found: Mapping[str, np.ndarray],
+        names: tuple[str, ...],
+        operands: Operands,
+        values: tuple,
+        outs: Mapping[str, Any],
+    ) -> tuple:
+        """The gradients of `names`, each in the kind of its operand."""
+        given = dict(zip((*self.arrays, *self.parameters), values, strict=True))
+        return tuple(
+            found[name]
+            if name in operands.full
+            else _like_operand(found[name], given[name], outs.get(name))
+            for name in names
+        )
 
     def input_grad(
         self,
@@ -305,9 +329,8 @@ class Operator:
             if dx is not None:
                 return dx
         operands = self._sorted((x,), parameters, axis)
-        return self._gradients(dy, operands, static, self.arrays, {self.arrays[0]: out})[
-            self.arrays[0]
-        ]
+        runner = self._runner(self.arrays, self._channels(operands), static)
+        return runner.run(operands, dy, (out,))[self.arrays[0]]
 
     def _runner(
         self, wrt: tuple[str, ...] | None, channels: tuple[str, ...], static: tuple[str, ...]
@@ -317,6 +340,12 @@ class Operator:
             program = self.trace(wrt, channels, **dict(zip(self.static, static, strict=True)))
             self._runners[key] = ProgramRunner(program)
         return self._runners[key]
+
+    def _runner_of(
+        self, operands: Operands, static: tuple[str, ...]
+    ) -> Callable[[tuple[str, ...]], ProgramRunner]:
+        channels = self._channels(operands)
+        return lambda wrt: self._runner(wrt, channels, static)
 
     def _sorted(self, arrays: tuple, parameters: tuple, axis: Any) -> Operands:
         return sort_operands(
@@ -433,7 +462,7 @@ def _defaults(signature: inspect.Signature, choices: dict[str, tuple[str, ...]])
     return defaults
 
 
-def _with_signature(
+def with_signature(
     operator: Operator, body: Callable, before: Sequence[str], keywords: Sequence[str]
 ) -> Callable:
     """A function with the operator's real arguments that sorts them for `body`.

@@ -103,8 +103,8 @@ class ProgramRunner:
         Parameters
         ----------
         operands : Operands
-        dy : array_like, optional
-            The gradient of the result, for a backward program.
+        dy : array_like or float, optional
+            The gradient of the result, for a backward program; one number where all lanes are summed.
         outs : sequence of (ndarray or None), optional
             Where to write the results that have the result's shape.
 
@@ -125,7 +125,8 @@ class ProgramRunner:
         for name, own in operands.spread.items():
             full[name] = own.over(x.shape, precision.compute_dtype)
         inputs = [full[name] for name in self.program.arrays]
-        sums = self._launch(inputs, results, operands, in_place, precision)
+        numbers = [dy, *operands.numbers] if "dy" in self.program.numbers else operands.numbers
+        sums = self._launch(inputs, results, operands, numbers, in_place, precision)
         return dict(zip([*self._full, *self._summed], [*results, *sums], strict=True))
 
     def _launch(
@@ -133,6 +134,7 @@ class ProgramRunner:
         inputs: list[np.ndarray],
         results: list[np.ndarray],
         operands: Operands,
+        numbers: Sequence[float],
         in_place: bool,
         precision: Precision,
     ) -> list[np.ndarray]:
@@ -153,7 +155,6 @@ class ProgramRunner:
             _flat(array.transpose(axes), row[0] == DENSE)
             for array, row in zip(everything, where[1], strict=True)
         ]
-        numbers = operands.numbers
         return walk(flat, numbers, size, in_place, get_block_size(), where, widths, inners)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ._operator import Operator
 from ._row_operator import RowOperator
+from ._variants import LossVariants
 
 __all__ = ["vjp"]
 
@@ -40,7 +41,7 @@ def vjp(operator: Operator | RowOperator, *operands: Any, **keywords: Any) -> tu
     """
     if isinstance(operator, RowOperator):
         return _row_vjp(operator, operands, keywords)
-    if not isinstance(operator, Operator):
+    if not isinstance(operator, Operator | LossVariants):
         raise TypeError(f"vjp takes an operator of fastgrad, got {type(operator).__name__}")
     out = keywords.pop("out", None)
     _check_out(out, (*operands, *keywords.values()))
@@ -57,7 +58,9 @@ class Pullback:
         The arrays among the operands: all that is kept for backward.
     """
 
-    def __init__(self, operator: Operator, operands: tuple, keywords: dict[str, Any]):
+    def __init__(
+        self, operator: Operator | LossVariants, operands: tuple, keywords: dict[str, Any]
+    ):
         self._operator, self._operands, self._keywords = operator, operands, keywords
         given = operator.given(*operands, **keywords)
         self._wrt, self.kept = tuple(given), tuple(given.values())

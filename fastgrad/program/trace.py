@@ -11,7 +11,7 @@ from .maths import Traced, TraceError, _node, as_number
 from .optimize import build, reuse_products
 from .program import Program, Result
 
-__all__ = ["trace_backward", "trace_forward", "trace_given_backward"]
+__all__ = ["loss_program", "trace_backward", "trace_forward", "trace_given_backward"]
 
 
 def trace_forward(
@@ -40,19 +40,24 @@ def trace_forward(
     return Program(name, operands, (Result(result, reuse_products(value)[0]),), channels)
 
 
-def trace_backward(forward: Program, wrt: Sequence[str]) -> Program:
+def trace_backward(forward: Program, wrt: Sequence[str], number_dy: bool = False) -> Program:
     """The derived backward program: gradients of the operands named in `wrt`.
 
-    Each is the derivative, seeded with 1, and multiplied by `dy` last.
+    Each is the derivative, seeded with 1, and multiplied by `dy` last, which is an array, or one number
+    where all lanes are summed.
     """
     by_name = {node.name: node for node in forward.operands}
     value = forward.results[0].value
     slopes = reuse_products(*(derivative(value, by_name[name]) for name in wrt))
-    return _backward(forward, wrt, slopes)
+    return _backward(forward, wrt, slopes, number_dy)
 
 
 def trace_given_backward(
-    forward: Program, wrt: Sequence[str], function: Callable, static: Mapping[str, Any]
+    forward: Program,
+    wrt: Sequence[str],
+    function: Callable,
+    static: Mapping[str, Any],
+    number_dy: bool = False,
 ) -> Program:
     """The backward program of a function that gives the slopes for every operand, by hand."""
     traced = function(*map(Traced, forward.operands), **static)
@@ -63,11 +68,28 @@ def trace_given_backward(
             f"it takes one for each of {len(forward.operands)} operands"
         )
     slopes = dict(zip((node.name for node in forward.operands), given, strict=True))
-    return _backward(forward, wrt, reuse_products(*(_node(slopes[name]) for name in wrt)))
+    return _backward(
+        forward, wrt, reuse_products(*(_node(slopes[name]) for name in wrt)), number_dy
+    )
 
 
-def _backward(forward: Program, wrt: Sequence[str], slopes: Sequence[Node]) -> Program:
-    dy = operand("dy", True)
+def loss_program(
+    forward: Program, backward: Program | None, with_value: bool, summed: bool
+) -> Program:
+    """The value of a loss, summed or not, its gradients, or both in one program."""
+    (y,) = forward.results
+    value = (Result("loss", y.value, reduced=summed),) if with_value else ()
+    if backward is None:
+        return Program(f"{forward.name}_sum", forward.operands, value, forward.channels)
+    suffix = "_with_value" if with_value else "_of_sum"
+    results = (*value, *backward.results)
+    return Program(f"{backward.name}{suffix}", backward.operands, results, forward.channels)
+
+
+def _backward(
+    forward: Program, wrt: Sequence[str], slopes: Sequence[Node], number_dy: bool
+) -> Program:
+    dy = operand("dy", not number_dy)
     is_full = {
         node.name: node.is_array and node.name not in forward.channels for node in forward.operands
     }
