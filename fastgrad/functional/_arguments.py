@@ -19,6 +19,7 @@ __all__ = [
     "choose",
     "native",
     "precision_of",
+    "require",
 ]
 
 _NAMES = ", ".join(precision.name for precision in PRECISIONS.values())
@@ -119,6 +120,11 @@ class Channel:
     def __init__(self, name: str, values: np.ndarray, axis: int):
         self.name, self.values, self.axis = name, values, axis
 
+    @property
+    def wide(self) -> np.ndarray:
+        """The values in float64."""
+        return self.values.astype(np.float64)
+
     def spread(self, like: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """The values in `dtype`, as a view of the shape of `like`."""
         shape = [1] * like.ndim
@@ -126,8 +132,10 @@ class Channel:
         return np.broadcast_to(self.values.astype(dtype).reshape(shape), like.shape)
 
 
-def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> float | Channel:
-    """A parameter: a number, or one a channel along `axis` of `x`.
+def as_parameter(
+    value: Any, name: str, axis: int | None, x: np.ndarray, channel_axis: int | None = None
+) -> float | Channel:
+    """A parameter: a number, or one a channel along `axis` of `x`, by default along `channel_axis`.
 
     Raises
     ------
@@ -143,6 +151,8 @@ def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> floa
     if array.ndim == 0 or (array.shape == (1,) and axis is None):
         _check_axis(axis, x)
         return float(array.reshape(()))
+    if axis is None and channel_axis is not None and channel_axis < x.ndim:
+        axis = channel_axis
     return _as_channel(as_operand(array, name), name, axis, x)
 
 
@@ -201,6 +211,18 @@ def choose(value: Any, name: str, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return str(value)
+
+
+def require(holds: Any, message: str, *given: Any) -> None:
+    """Check what must hold of a parameter, for a number or for each channel.
+
+    Raises
+    ------
+    ValueError
+        With `message`, formatted with what was given.
+    """
+    if holds is not True and not np.all(holds):
+        raise ValueError(message.format(*given))
 
 
 def check_outs(

@@ -18,10 +18,16 @@ from ..program.trace import trace_backward, trace_forward, trace_given_backward
 from ._arguments import Channel, as_operand, as_parameter, choose
 from ._run import ProgramRunner
 
-__all__ = ["Operator", "Specialisation", "by_name", "elementwise", "subsets"]
+__all__ = ["Operator", "Specialisation", "by_name", "elementwise", "subsets", "with_signature"]
 
 
-def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
+def elementwise(
+    function: Callable | None = None,
+    /,
+    *,
+    channel_axis: int | None = None,
+    **choices: Sequence[str],
+) -> Any:
     """Make an operator, with forward and backward kernels, of a function of one line of maths.
 
     Parameters
@@ -31,6 +37,8 @@ def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -
         `fastgrad.maths` (or NumPy ufuncs). Arguments without a default are arrays of one shape and
         dtype; arguments with a number as default are parameters, each a number or one a channel;
         arguments with a string as default choose a program.
+    channel_axis : int, optional
+        What `axis` is where a call with one number a channel does not say; by default it has to.
     **choices : sequence of str
         For each argument with a string as default, what it may be.
 
@@ -47,8 +55,8 @@ def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -
     >>> dx, dbeta = swish.grad(dy, x)
     """
     if function is None:
-        return functools.partial(elementwise, **choices)
-    return Operator(function, choices)
+        return functools.partial(elementwise, channel_axis=channel_axis, **choices)
+    return Operator(function, choices, channel_axis)
 
 
 class Specialisation(NamedTuple):
@@ -84,6 +92,8 @@ class Operator:
         Its maths.
     choices : mapping of str to sequence of str
         The values of arguments that choose a program.
+    channel_axis : int, optional
+        The default of `axis`.
 
     Attributes
     ----------
@@ -93,7 +103,12 @@ class Operator:
         Those that are arrays, parameters, choices of a program.
     """
 
-    def __init__(self, function: Callable, choices: dict[str, Sequence[str]]):
+    def __init__(
+        self,
+        function: Callable,
+        choices: dict[str, Sequence[str]],
+        channel_axis: int | None = None,
+    ):
         self.__name__, self.__qualname__ = function.__name__, function.__qualname__
         self.__module__, self.__doc__ = function.__module__, function.__doc__
         if not self.__name__.isidentifier():
@@ -106,11 +121,15 @@ class Operator:
         self.arrays = tuple(name for name, default in self._defaults.items() if default is None)
         self.parameters = tuple(n for n, d in self._defaults.items() if isinstance(d, float))
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
+        self._channel_axis = channel_axis
         self._given_backward: Callable | None = None
+        self._validate: Callable | None = None
         self._runners: dict[tuple, ProgramRunner] = {}
         axis = ("axis",) if self.parameters else ()
-        self._call = _with_signature(self, self._forward, (), (*axis, "out"))
-        self._grad = _with_signature(self, self._backward, ("dy",), ("wrt", *axis, "out"))
+        self._call = with_signature(self, self.__name__, self._forward, (), (*axis, "out"))
+        self._grad = with_signature(
+            self, self.__name__, self._backward, ("dy",), ("wrt", *axis, "out")
+        )
         self.__signature__ = inspect.signature(self._call)
 
     def __repr__(self) -> str:
@@ -155,6 +174,15 @@ class Operator:
         """
         self._given_backward = function
         self._runners.clear()
+        return function
+
+    def validate(self, function: Callable) -> Callable:
+        """Decorator: give what parameters may be, as a function of them that raises a ValueError.
+
+        It takes each as a float, or as an array where there is one number a channel, after their kinds
+        and sizes have been checked and before anything is computed.
+        """
+        self._validate = function
         return function
 
     @property
@@ -224,6 +252,8 @@ class Operator:
         if [value for value in (*arrays, *parameters) if type(value) is Traced]:
             return self._inline(arrays, parameters, static, axis, out)
         if axis is None and _are_floats(parameters):
+            if self._validate is not None:
+                self._validate(*parameters)
             runner = self._runners.get((None, (), static)) or self._runner(None, (), static)
             return runner(arrays, parameters, out)
         numbers, channels = self._sorted_parameters(parameters, axis, arrays[0])
@@ -243,7 +273,7 @@ class Operator:
     ) -> tuple:
         names = self._wrt(wrt)
         if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
-            return (self.input_grad(dy, arrays[0], parameters, static, axis, out),)
+            return (self.input_grad(dy, arrays, parameters, static, axis, out),)
         outs = out if isinstance(out, tuple) else () if out is None else (out,)
         order = [name for name in self.arrays if name in names]
         given = dict(zip([name for name in names if name in order], outs, strict=False))
@@ -274,7 +304,7 @@ class Operator:
     def input_grad(
         self,
         dy: Any,
-        x: Any,
+        arrays: tuple,
         parameters: tuple = (),
         static: tuple[str, ...] = (),
         axis: Any = None,
@@ -282,11 +312,13 @@ class Operator:
     ) -> np.ndarray:
         """The gradient of the only array operand, by the shortest way."""
         if axis is None and (not parameters or _are_floats(parameters)):
+            if self._validate is not None:
+                self._validate(*parameters)
             key = (self.arrays, (), static)
             runner = self._runners.get(key) or self._runner(*key)
-            return runner((dy, x), parameters, out)
+            return runner((dy, *arrays), parameters, out)
         outs = () if out is None else (out,)
-        return self._gradients(dy, (x,), parameters, static, self.arrays, axis, outs)[0]
+        return self._gradients(dy, arrays, parameters, static, self.arrays, axis, outs)[0]
 
     def _runner(
         self, wrt: tuple[str, ...] | None, channels: tuple[str, ...], static: tuple[str, ...]
@@ -305,9 +337,11 @@ class Operator:
             return [], []
         array = as_operand(x, self.arrays[0])
         checked = [
-            as_parameter(value, name, axis, array)
+            as_parameter(value, name, axis, array, self._channel_axis)
             for value, name in zip(parameters, self.parameters, strict=True)
         ]
+        if self._validate is not None:
+            self._validate(*(v.wide if isinstance(v, Channel) else v for v in checked))
         channels = [value for value in checked if isinstance(value, Channel)]
         return [value for value in checked if not isinstance(value, Channel)], channels
 
@@ -409,17 +443,29 @@ def _defaults(signature: inspect.Signature, choices: dict[str, tuple[str, ...]])
     return defaults
 
 
-def _with_signature(
-    operator: Operator, body: Callable, before: Sequence[str], keywords: Sequence[str]
+def with_signature(
+    operator: Operator, name: str, body: Callable, before: Sequence[str], keywords: Sequence[str]
 ) -> Callable:
     """A function with the operator's real arguments that sorts them for `body`.
 
     Python binds arguments faster than any code here could, and says what is wrong with them.
+
+    Parameters
+    ----------
+    operator : Operator
+        Whose arguments, docstring and module the function gets.
+    name : str
+        What it is called.
+    body : callable
+        Takes what is in `before`, tuples of the arrays, parameters and choices, `wrt` if that is among
+        the keywords, `axis` and `out`.
+    before, keywords : sequence of str
+        Arguments in front of the operator's, and those by keyword alone.
     """
     scope: dict[str, Any] = {"_body": body, "_choose": choose, "_operator": operator}
     arguments = [
-        name if default is None else f"{name}=_operator._defaults[{name!r}]"
-        for name, default in operator._defaults.items()
+        own if default is None else f"{own}=_operator._defaults[{own!r}]"
+        for own, default in operator._defaults.items()
     ]
 
     def group(values: Iterable[str]) -> str:
@@ -430,11 +476,11 @@ def _with_signature(
     axis = "axis" if "axis" in keywords else "None"
     options = ["wrt", axis, "out"] if "wrt" in keywords else [axis, "out"]
     text = (
-        f"def {operator.__name__}({', '.join([*before, *arguments])}, *, "
-        f"{', '.join(f'{name}=None' for name in keywords)}):\n"
+        f"def {name}({', '.join([*before, *arguments])}, *, "
+        f"{', '.join(f'{keyword}=None' for keyword in keywords)}):\n"
         f"    return _body({', '.join([*before, *groups, *options])})\n"
     )
     exec(text, scope)
-    function: types.FunctionType = scope[operator.__name__]
+    function: types.FunctionType = scope[name]
     function.__doc__, function.__module__ = operator.__doc__, operator.__module__
     return function

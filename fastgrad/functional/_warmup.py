@@ -11,7 +11,7 @@ import numpy as np
 from ..runtime import pool
 from ..runtime.threads import get_num_threads
 from ..vector_unit.precision import PRECISIONS
-from . import _activations, _normalization
+from . import _activations, _clipped, _normalization, _rectifiers, _sigmoids
 from ._operator import Operator, Specialisation
 from ._row_operator import RowOperator
 
@@ -78,7 +78,7 @@ def warmup(
 def _known() -> dict[str, _Op]:
     values = {
         name: getattr(module, name)
-        for module in (_activations, _normalization)
+        for module in (_activations, _clipped, _rectifiers, _sigmoids, _normalization)
         for name in module.__all__
     }
     return {name: value for name, value in values.items() if isinstance(value, _Op)}

@@ -177,7 +177,7 @@ def test_what_is_not_chosen_cannot_poison():
         (lambda x: m.where(x > 0, x, 0.5 * x), [np.nan, 0.5, 0.5, 1]),
         (lambda x: m.where(x != 0, x, 3 * x), [np.nan, 1, 3, 1]),
         (lambda x: m.where(x == 0, 3 * x, x), [np.nan, 1, 3, 1]),
-        (lambda x: m.where(0.0 < x, x - 1, x + 1), [np.nan, 1, 1, 1]),
+        (lambda x: m.where(x > 0.0, x - 1, x + 1), [np.nan, 1, 1, 1]),
         (lambda x: m.where(x * x >= 1.0, 0.5 * x, x), [np.nan, 0.5, 1, 0.5]),
         (lambda x: m.where(x < -1, -1.0, m.where(x > 1, 1.0, x)), [np.nan, 0, 1, 0]),
         (lambda x: m.where(x > 2 * x, x, 3 * x), [np.nan, 1, 3, 3]),
