@@ -95,6 +95,7 @@ def logsigmoid_terms(x):
     return (sigmoid(-x),)
 
 
+@np.errstate(over="ignore")
 def tanh_terms(x):
     return (4 * sigmoid(2 * x) * sigmoid(-2 * x),)
 
