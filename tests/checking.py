@@ -105,7 +105,7 @@ def sample(dtype, seed: int = 0) -> np.ndarray:
 
 def check_reference(case: Case) -> None:
     """The slope is the derivative: central differences in float64."""
-    x = np.linspace(-6, 6, 2000)  # 0, where many an operator has its kink, is not among them
+    x = np.linspace(-7, 7, 2000)  # 0 and other whole numbers, the kinks of many, are not among them
     h = 1e-5
     numeric = (case.forward(x + h) - case.forward(x - h)) / (2 * h)
     np.testing.assert_allclose(case.slope(x), numeric, atol=1e-9, rtol=1e-8)
@@ -129,8 +129,9 @@ def check_values(case: Case, dtype) -> None:
     x, exact_x, allowed = x[fits], exact_x[fits], allowed[fits]
     dy = np.random.default_rng(1).normal(0, 2, x.shape).astype(dtype)
     exact_dy = as_float64(dy)
-    scale = case.slope_scale(exact_x) * np.abs(exact_dy)
-    exact = case.slope(exact_x) * exact_dy
+    with np.errstate(over="ignore"):
+        scale = case.slope_scale(exact_x) * np.abs(exact_dy)
+        exact = case.slope(exact_x) * exact_dy
     _compare(case, "gradient", case.grad(dy, x), exact, x, allowed + 1 + np.abs(exact_dy), scale)
 
 

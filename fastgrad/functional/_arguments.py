@@ -21,6 +21,7 @@ __all__ = [
     "choose",
     "native",
     "precision_of",
+    "require",
 ]
 
 _NAMES = ", ".join(precision.name for precision in PRECISIONS.values())
@@ -131,8 +132,10 @@ class Spread:
         return frozenset(axis for axis, (own, length) in lengths if own == length != 1)
 
 
-def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> float | Spread:
-    """A parameter: a number, or one a channel along `axis` of `x`.
+def as_parameter(
+    value: Any, name: str, axis: int | None, x: np.ndarray, channel_axis: int | None = None
+) -> float | Spread:
+    """A parameter: a number, or one a channel along `axis` of `x`, by default along `channel_axis`.
 
     Raises
     ------
@@ -148,6 +151,8 @@ def as_parameter(value: Any, name: str, axis: int | None, x: np.ndarray) -> floa
     if array.ndim == 0 or (array.shape == (1,) and axis is None):
         _check_axis(axis, x)
         return float(array.reshape(()))
+    if axis is None and channel_axis is not None and channel_axis < x.ndim:
+        axis = channel_axis
     return _as_channel(as_operand(array, name), name, axis, x)
 
 
@@ -224,6 +229,18 @@ def choose(value: Any, name: str, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return str(value)
+
+
+def require(holds: Any, message: str, *given: Any) -> None:
+    """Check what must hold of a parameter, for a number or for each channel.
+
+    Raises
+    ------
+    ValueError
+        With `message`, formatted with what was given.
+    """
+    if holds is not True and not np.all(holds):
+        raise ValueError(message.format(*given))
 
 
 def check_outs(

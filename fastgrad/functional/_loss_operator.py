@@ -60,7 +60,7 @@ class LossOperator(Operator):
 
     def __init__(self, function: Callable, choices: dict[str, Sequence[str]]):
         super().__init__(function, choices)
-        self._bind = with_signature(self, _Bound, (), ("axis", "out"))
+        self._bind = with_signature(self, self.__name__, _Bound, (), ("axis", "out"))
         self._loss_runners: dict[tuple, ProgramRunner] = {}
         own = list(inspect.signature(self._call).parameters.values())
         reduction = inspect.Parameter("reduction", own[-1].kind, default="mean")

@@ -40,7 +40,10 @@ class Operands:
 
 
 def sort_operands(
-    arrays: Mapping[str, Any], parameters: Mapping[str, Any], axis: Any = None
+    arrays: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    axis: Any = None,
+    channel_axis: int | None = None,
 ) -> Operands:
     """Check the operands of a call.
 
@@ -51,6 +54,8 @@ def sort_operands(
     parameters : mapping of str to (float or array_like)
         Numbers, or one a channel along `axis` of the result.
     axis : int, optional
+    channel_axis : int, optional
+        What `axis` is where none is given.
 
     Raises
     ------
@@ -60,7 +65,7 @@ def sort_operands(
     """
     operands = _sort_arrays(arrays)
     for name, value in parameters.items():
-        checked = as_parameter(value, name, axis, operands.x)
+        checked = as_parameter(value, name, axis, operands.x, channel_axis)
         if isinstance(checked, Spread):
             operands.spread[name] = checked
         else:

@@ -22,7 +22,13 @@ from ._run import ProgramRunner, together
 __all__ = ["Operator", "Specialisation", "by_name", "elementwise", "subsets", "with_signature"]
 
 
-def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
+def elementwise(
+    function: Callable | None = None,
+    /,
+    *,
+    channel_axis: int | None = None,
+    **choices: Sequence[str],
+) -> Any:
     """Make an operator, with forward and backward kernels, of a function of one line of maths.
 
     Parameters
@@ -32,6 +38,8 @@ def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -
         `fastgrad.maths` (or NumPy ufuncs). Arguments without a default are arrays of one shape and
         dtype; arguments with a number as default are parameters, each a number or one a channel;
         arguments with a string as default choose a program.
+    channel_axis : int, optional
+        What `axis` is where a call with one number a channel does not say; by default it has to.
     **choices : sequence of str
         For each argument with a string as default, what it may be.
 
@@ -48,8 +56,8 @@ def elementwise(function: Callable | None = None, /, **choices: Sequence[str]) -
     >>> dx, dbeta = swish.grad(dy, x)
     """
     if function is None:
-        return functools.partial(elementwise, **choices)
-    return Operator(function, choices)
+        return functools.partial(elementwise, channel_axis=channel_axis, **choices)
+    return Operator(function, choices, channel_axis)
 
 
 class Specialisation(NamedTuple):
@@ -85,6 +93,8 @@ class Operator:
         Its maths.
     choices : mapping of str to sequence of str
         The values of arguments that choose a program.
+    channel_axis : int, optional
+        The default of `axis`.
 
     Attributes
     ----------
@@ -94,7 +104,12 @@ class Operator:
         Those that are arrays, parameters, choices of a program.
     """
 
-    def __init__(self, function: Callable, choices: dict[str, Sequence[str]]):
+    def __init__(
+        self,
+        function: Callable,
+        choices: dict[str, Sequence[str]],
+        channel_axis: int | None = None,
+    ):
         self.__name__, self.__qualname__ = function.__name__, function.__qualname__
         self.__module__, self.__doc__ = function.__module__, function.__doc__
         if not self.__name__.isidentifier():
@@ -107,13 +122,17 @@ class Operator:
         self.arrays = tuple(name for name, default in self._defaults.items() if default is None)
         self.parameters = tuple(n for n, d in self._defaults.items() if isinstance(d, float))
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
+        self._channel_axis = channel_axis
         self._given_backward: Callable | None = None
+        self._validate: Callable | None = None
         self._runners: dict[tuple, ProgramRunner] = {}
         #: The operands that are usually broadcast, or one number a channel: what is compiled ahead of a call.
         self.usually_spread: tuple[str, ...] = ()
         axis = ("axis",) if self.parameters else ()
-        self._call = with_signature(self, self._forward, (), (*axis, "out"))
-        self._grad = with_signature(self, self._backward, ("dy",), ("wrt", *axis, "out"))
+        self._call = with_signature(self, self.__name__, self._forward, (), (*axis, "out"))
+        self._grad = with_signature(
+            self, self.__name__, self._backward, ("dy",), ("wrt", *axis, "out")
+        )
         self.__signature__ = inspect.signature(self._call)
 
     def __repr__(self) -> str:
@@ -158,6 +177,15 @@ class Operator:
         """
         self._given_backward = function
         self._runners.clear()
+        return function
+
+    def validate(self, function: Callable) -> Callable:
+        """Decorator: give what parameters may be, as a function of them that raises a ValueError.
+
+        It takes each as a float, or as an array where there is one number a channel, after their kinds
+        and sizes have been checked and before anything is computed.
+        """
+        self._validate = function
         return function
 
     @property
@@ -239,6 +267,8 @@ class Operator:
         if [value for value in (*arrays, *parameters) if type(value) is Traced]:
             return self._inline(arrays, parameters, static, axis, out)
         if axis is None and _are_floats(parameters):
+            if self._validate is not None:
+                self._validate(*parameters)
             runner = self._runners.get((None, (), static)) or self._runner(None, (), static)
             y = runner.plain(arrays, parameters, out)
             if y is not None:
@@ -260,7 +290,7 @@ class Operator:
     ) -> tuple:
         names = self._wrt(wrt)
         if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
-            return (self.input_grad(dy, arrays[0], parameters, static, axis, out),)
+            return (self.input_grad(dy, arrays, parameters, static, axis, out),)
         outs = self._outs(names, out)
         operands = self._sorted(arrays, parameters, axis)
         found = self._gradients(dy, operands, names, outs, self._runner_of(operands, static))
@@ -315,7 +345,7 @@ class Operator:
     def input_grad(
         self,
         dy: Any,
-        x: Any,
+        arrays: tuple,
         parameters: tuple = (),
         static: tuple[str, ...] = (),
         axis: Any = None,
@@ -323,12 +353,14 @@ class Operator:
     ) -> np.ndarray:
         """The gradient of the only array operand, by the shortest way."""
         if axis is None and (not parameters or _are_floats(parameters)):
+            if self._validate is not None:
+                self._validate(*parameters)
             key = (self.arrays, (), static)
             runner = self._runners.get(key) or self._runner(*key)
-            dx = runner.plain((dy, x), parameters, out)
+            dx = runner.plain((dy, *arrays), parameters, out)
             if dx is not None:
                 return dx
-        operands = self._sorted((x,), parameters, axis)
+        operands = self._sorted(arrays, parameters, axis)
         runner = self._runner(self.arrays, self._channels(operands), static)
         return runner.run(operands, dy, (out,))[self.arrays[0]]
 
@@ -348,11 +380,22 @@ class Operator:
         return lambda wrt: self._runner(wrt, channels, static)
 
     def _sorted(self, arrays: tuple, parameters: tuple, axis: Any) -> Operands:
-        return sort_operands(
+        operands = sort_operands(
             dict(zip(self.arrays, arrays, strict=True)),
             dict(zip(self.parameters, parameters, strict=True)),
             axis,
+            self._channel_axis,
         )
+        if self._validate is not None:
+            numbers = iter(operands.numbers)
+            spread = operands.spread
+            self._validate(
+                *(
+                    spread[name].values.astype(np.float64) if name in spread else next(numbers)
+                    for name in self.parameters
+                )
+            )
+        return operands
 
     def _channels(self, operands: Operands) -> tuple[str, ...]:
         return tuple([name for name in (*self.arrays, *self.parameters) if name in operands.spread])
@@ -463,16 +506,28 @@ def _defaults(signature: inspect.Signature, choices: dict[str, tuple[str, ...]])
 
 
 def with_signature(
-    operator: Operator, body: Callable, before: Sequence[str], keywords: Sequence[str]
+    operator: Operator, name: str, body: Callable, before: Sequence[str], keywords: Sequence[str]
 ) -> Callable:
     """A function with the operator's real arguments that sorts them for `body`.
 
     Python binds arguments faster than any code here could, and says what is wrong with them.
+
+    Parameters
+    ----------
+    operator : Operator
+        Whose arguments, docstring and module the function gets.
+    name : str
+        What it is called.
+    body : callable
+        Takes what is in `before`, tuples of the arrays, parameters and choices, `wrt` if that is among
+        the keywords, `axis` and `out`.
+    before, keywords : sequence of str
+        Arguments in front of the operator's, and those by keyword alone.
     """
     scope: dict[str, Any] = {"_body": body, "_choose": choose, "_operator": operator}
     arguments = [
-        name if default is None else f"{name}=_operator._defaults[{name!r}]"
-        for name, default in operator._defaults.items()
+        own if default is None else f"{own}=_operator._defaults[{own!r}]"
+        for own, default in operator._defaults.items()
     ]
 
     def group(values: Iterable[str]) -> str:
@@ -483,11 +538,11 @@ def with_signature(
     axis = "axis" if "axis" in keywords else "None"
     options = ["wrt", axis, "out"] if "wrt" in keywords else [axis, "out"]
     text = (
-        f"def {operator.__name__}({', '.join([*before, *arguments])}, *, "
-        f"{', '.join(f'{name}=None' for name in keywords)}):\n"
+        f"def {name}({', '.join([*before, *arguments])}, *, "
+        f"{', '.join(f'{keyword}=None' for keyword in keywords)}):\n"
         f"    return _body({', '.join([*before, *groups, *options])})\n"
     )
     exec(text, scope)
-    function: types.FunctionType = scope[operator.__name__]
+    function: types.FunctionType = scope[name]
     function.__doc__, function.__module__ = operator.__doc__, operator.__module__
     return function

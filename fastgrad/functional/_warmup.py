@@ -11,13 +11,14 @@ import numpy as np
 from ..runtime import pool
 from ..runtime.threads import get_num_threads
 from ..vector_unit.precision import PRECISIONS
-from . import _activations, _fused, _gated, _normalization
+from . import _activations, _clipped, _fused, _gated, _normalization, _rectifiers, _sigmoids
 from ._operator import Operator, Specialisation
 from ._row_operator import RowOperator
 
 __all__ = ["warmup"]
 
 _Op = Operator | RowOperator
+_FAMILIES = (_activations, _rectifiers, _clipped, _sigmoids, _gated, _fused, _normalization)
 _Job = tuple[_Op, Specialisation, np.dtype]
 
 
@@ -76,11 +77,7 @@ def warmup(
 
 
 def _known() -> dict[str, _Op]:
-    values = {
-        name: getattr(module, name)
-        for module in (_activations, _gated, _fused, _normalization)
-        for name in module.__all__
-    }
+    values = {name: getattr(module, name) for module in _FAMILIES for name in module.__all__}
     return {name: value for name, value in values.items() if isinstance(value, _Op)}
 
 

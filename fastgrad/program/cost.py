@@ -43,6 +43,7 @@ FACTORS = {
     "exp": (0.26, 0.78),
     "sigmoid": (0.42, 1.11),
     "dsigmoid": (0.56, 1.46),
+    "sech2": (0.65, 1.55),
     "normal_cdf": (0.91, 3.01),
     "normal_pdf": (0.48, 0.87),
     "exp_neg_square": (0.29, 0.83),

@@ -88,8 +88,48 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
 
 
 def _where(args: list[Traced], tangents: list[Traced | None]) -> Traced:
-    condition, a, b = args[0], tangents[1], tangents[2]
-    return m.where(condition, 0.0 if a is None else a, 0.0 if b is None else b)
+    condition, a, b = args[0], *(_number(0.0) if t is None else t for t in tangents[1:])
+    by_nan = 1 if condition.node.op == "not_equal" else 2  # the branch that a NaN takes
+    taken, tangent = args[by_nan], tangents[by_nan]
+    if tangent is not None:
+        kept = _keeping_nan(tangent, condition.node, taken.node)
+        if a.node is b.node:
+            return kept
+        a, b = (kept, b) if by_nan == 1 else (a, kept)
+    return m.where(condition, a, b)
+
+
+def _keeping_nan(tangent: Traced, condition: Node, taken: Node) -> Traced:
+    """`tangent`, or NaN where a NaN has chosen its branch and is in the branch's value.
+
+    Where the tangent has the operand in it that may be NaN, it is NaN by itself: what is left are
+    tangents like the 1 of ``where(x <= 0, 0, x)``. A branch that a NaN does not reach, as in
+    ``where(x == x, x, 0)``, keeps its tangent.
+    """
+    if condition.op not in COMPARISONS:
+        return tangent
+    lost = _arrays_in(taken) - _arrays_in(tangent.node)
+    p, q = map(Traced, condition.args)
+    probes = [side for side in (p, q) if lost & _arrays_in(side.node)]
+    if len(probes) == 2 and condition.op in _OTHERWISE:
+        return m.where(m.emit(_OTHERWISE[condition.op], p, q), tangent, p + q)
+    for probe in probes:
+        tangent = m.where(probe == probe, tangent, probe)
+    return tangent
+
+
+#: What holds where a comparison does not, unless there is a NaN.
+_OTHERWISE = {
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+}
+
+
+def _arrays_in(value: Node) -> set[Node]:
+    """The array operands that `value` is made of."""
+    return {node for node in walk(value) if node.op == "operand" and node.is_array}
 
 
 def _larger(args: list[Traced], tangents: list[Traced | None]) -> Traced:

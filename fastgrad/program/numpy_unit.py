@@ -66,6 +66,10 @@ def _normal_pdf(z):
     return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
 
 
+def _sech2(z):
+    return 4 * _dsigmoid(2 * z)
+
+
 def _exp_neg_square(z):
     return np.exp(-z * z)
 
@@ -83,6 +87,7 @@ _DECAYING: dict[str, Callable] = {
     "exp": np.exp,
     "sigmoid": _sigmoid,
     "dsigmoid": _dsigmoid,
+    "sech2": _sech2,
     "normal_cdf": _normal_cdf,
     "normal_pdf": _normal_pdf,
     "exp_neg_square": _exp_neg_square,
@@ -102,6 +107,7 @@ EVALUATE: dict[str, Callable] = {
     "log1p": _quiet(np.log1p),
     "sigmoid": _quiet(_sigmoid),
     "dsigmoid": _quiet(_dsigmoid),
+    "sech2": _quiet(_sech2),
     "softplus": _quiet(lambda z: np.logaddexp(0, z)),
     "tanh": np.tanh,
     "tanhshrink": lambda z: z - np.tanh(z),

@@ -59,12 +59,21 @@ def _mul(a: Node, b: Node) -> Node | None:
         joined = k * b.value if a.op == "mul" else b.value / k if k else math.inf
         if _is_plain(joined):
             return build("mul", a.args[0], const(_near_one(joined)))
+    if a.op == "mul" and _are_inverse(a.args[1], b):
+        return a.args[0]  # the slope of f(k·x)/k, which has one rounding less so
     for exponential, gate in ((a, b), (b, a)):
         if exponential.op == "exp" and gate.op == "sigmoid":
             z = exponential.args[0]
             if gate.args[0] is negated(z):
                 return build("sigmoid", z)
     return make("mul", a, b)
+
+
+def _are_inverse(a: Node, b: Node) -> bool:
+    """Whether they are a number of the call and 1 over it."""
+    return not b.is_array and (
+        (a.op == "reciprocal" and a.args[0] is b) or (b.op == "reciprocal" and b.args[0] is a)
+    )
 
 
 def _is_plain(value: float) -> bool:

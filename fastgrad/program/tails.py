@@ -20,7 +20,7 @@ from .optimize import build, negated
 __all__ = ["DECAYING", "exact_tails"]
 
 #: Instructions that have a `_split` form in `fastgrad.vector_unit`.
-DECAYING = ("exp", "sigmoid", "dsigmoid", "normal_cdf", "normal_pdf", "exp_neg_square")
+DECAYING = ("exp", "sigmoid", "dsigmoid", "sech2", "normal_cdf", "normal_pdf", "exp_neg_square")
 
 #: z·f(z) that is one instruction.
 _GATES = {"sigmoid": "silu", "normal_cdf": "gelu"}
@@ -57,6 +57,8 @@ def _product(a: Node, b: Node) -> Node:
     """a·b, with a decaying factor that is in it folded in last."""
     if _are_complements(a, b):
         return make("dsigmoid", a.args[0])
+    if _is_slope_of_tanh(a, b):
+        return make("sech2", a.args[0].args[0])
     for factor, other in ((b, a), (a, b)):
         if not other.is_array:
             continue
@@ -83,6 +85,14 @@ def _are_complements(a: Node, b: Node) -> bool:
     if a.op != "sigmoid" or b.op != "sigmoid":
         return False
     return negated(a.args[0]) is b.args[0] or negated(b.args[0]) is a.args[0]
+
+
+def _is_slope_of_tanh(a: Node, b: Node) -> bool:
+    """Whether a·b is 4·sigmoid(2z)·sigmoid(-2z), of which a subnormal a would lose two bits."""
+    if a.op != "dsigmoid" or b.op != "const" or b.value != 4.0:
+        return False
+    z = a.args[0]
+    return z.op == "mul" and z.args[1].op == "const" and z.args[1].value == 2.0
 
 
 def _decays(node: Node) -> bool:

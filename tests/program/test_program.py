@@ -170,6 +170,56 @@ def test_what_is_not_chosen_cannot_poison():
     np.testing.assert_array_equal(safe_log.grad(np.ones(2), np.array([-1.0, 2.0]))[0], [0, 0.5])
 
 
+@pytest.mark.parametrize(
+    ("function", "slopes"),  # at NaN, -2, 0, 2
+    [
+        (lambda x: m.where(x <= 0, 0.0, x), [np.nan, 0, 0, 1]),
+        (lambda x: m.where(x > 0, x, 0.5 * x), [np.nan, 0.5, 0.5, 1]),
+        (lambda x: m.where(x != 0, x, 3 * x), [np.nan, 1, 3, 1]),
+        (lambda x: m.where(x == 0, 3 * x, x), [np.nan, 1, 3, 1]),
+        (lambda x: m.where(x > 0.0, x - 1, x + 1), [np.nan, 1, 1, 1]),
+        (lambda x: m.where(x * x >= 1.0, 0.5 * x, x), [np.nan, 0.5, 1, 0.5]),
+        (lambda x: m.where(x < -1, -1.0, m.where(x > 1, 1.0, x)), [np.nan, 0, 1, 0]),
+        (lambda x: m.where(x > 2 * x, x, 3 * x), [np.nan, 1, 3, 3]),
+        (lambda x: m.where(x == 2 * x, x, 3 * x), [np.nan, 3, 1, 3]),
+        # Here a NaN does not reach the value: the slope is that of the value.
+        (lambda x: m.where(x == x, x, 0.0), [0, 1, 1, 1]),
+        (lambda x: m.where(x > 0, x, 0.0), [0, 0, 0, 1]),
+    ],
+)
+def test_where_keeps_the_nan_that_it_chose(function, slopes):
+    operator = fastgrad.elementwise(_named(function))
+    x = np.array([np.nan, -2, 0, 2])
+    assert np.isnan(operator(x)[0]) == np.isnan(slopes[0])
+    np.testing.assert_array_equal(operator.grad(np.ones(4), x)[0], slopes)
+
+
+def test_where_keeps_nan_by_one_select():
+    """And by none where the slope has the operand in it, or the branch is that of no NaN."""
+    relu, square, ramp = (
+        fastgrad.elementwise(_named(function)).trace(wrt="x")
+        for function in (
+            lambda x: m.where(x <= 0, 0.0, x),
+            lambda x: m.where(x <= 0, 0.0, x * x),
+            lambda x: m.where(x > 0, x, 0.0),
+        )
+    )
+    assert names(relu).count("Select") == 2
+    assert names(square).count("Select") == names(ramp).count("Select") == 1
+
+
+def test_where_of_two_arrays_keeps_the_nan_of_the_one_that_is_chosen():
+    @fastgrad.elementwise
+    def larger(a, b):
+        return m.where(a > b, a, b)
+
+    a, b = np.array([[np.nan, 1.0, 2.0, np.inf], [1.0, np.nan, 1.0, -np.inf]])
+    np.testing.assert_array_equal(larger(a, b), [1, np.nan, 2, np.inf])
+    da, db = larger.grad(np.ones(4), a, b)
+    np.testing.assert_array_equal(da, [0, 0, 1, 1])
+    np.testing.assert_array_equal(db, [1, np.nan, 0, 0])
+
+
 def test_operators_compose_into_one_program():
     @fastgrad.elementwise
     def twice(x):

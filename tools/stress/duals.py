@@ -115,6 +115,17 @@ def _ruled(ball: Ball, *terms: tuple[Dual, Ball | None]) -> Dual:
 
 
 def _where(condition: Dual, a: Any, b: Any) -> Dual:
+    """Where a NaN is chosen, its slope may be NaN or that of its branch: the two are not judged."""
+    chosen_one = _chosen(condition, a, b)
+    is_nan = np.isnan(chosen_one.ball.value)
+    slopes = {
+        name: Ball(slope.value, np.where(is_nan, np.inf, slope.error), slope.compute)
+        for name, slope in chosen_one.slopes.items()
+    }
+    return Dual(chosen_one.ball, slopes)
+
+
+def _chosen(condition: Dual, a: Any, b: Any) -> Dual:
     a, b = condition.dual(a), condition.dual(b)
     zero = Ball.exact(0.0, condition.ball.compute)
     slopes = {
@@ -127,7 +138,7 @@ def _where(condition: Dual, a: Any, b: Any) -> Dual:
 def _abs(z: Dual) -> Dual:
     """Its slope is 0 at 0."""
     rest = dict.fromkeys(z.slopes, nan_of(z.ball))
-    slopes = _where(z > 0.0, z, _where(z < 0.0, -z, Dual(z.ball, rest))).slopes
+    slopes = _chosen(z > 0.0, z, _chosen(z < 0.0, -z, Dual(z.ball, rest))).slopes
     return Dual(Ball(np.abs(z.ball.value), z.ball.error, z.ball.compute), slopes)
 
 
@@ -137,7 +148,7 @@ def _maximum(a: Any, b: Any) -> Dual:
     invalid = nan_of(a.ball) + nan_of(b.ball)
     tie = (a + b) * 0.5
     tie.slopes = {name: slope + invalid for name, slope in tie.slopes.items()}
-    slopes = _where(a > b, a, _where(a < b, b, tie)).slopes
+    slopes = _chosen(a > b, a, _chosen(a < b, b, tie)).slopes
     value = np.maximum(a.ball.value, b.ball.value)
     return Dual(a.ball.made(value, np.maximum(a.ball.error, b.ball.error), 0.0, b.ball), slopes)
 
