@@ -30,6 +30,7 @@ from .functional._clipped import (
     softshrink,
     softshrink_grad,
 )
+from .functional._dropout import add_dropout, add_dropout_grad, dropout, dropout_grad
 from .functional._fused import (
     add_gelu,
     add_gelu_grad,
@@ -97,6 +98,7 @@ from .functional._rectifiers import (
     squared_relu_grad,
 )
 from .functional._row_operator import RowOperator, rowwise
+from .functional._seeded_operator import SeededOperator, seeded
 from .functional._show import show
 from .functional._sigmoids import (
     logsigmoid,
@@ -123,7 +125,10 @@ __all__ = [
     "LossOperator",
     "Operator",
     "RowOperator",
+    "SeededOperator",
     "__version__",
+    "add_dropout",
+    "add_dropout_grad",
     "add_gelu",
     "add_gelu_grad",
     "add_layer_norm",
@@ -141,6 +146,8 @@ __all__ = [
     "cache",
     "celu",
     "celu_grad",
+    "dropout",
+    "dropout_grad",
     "elementwise",
     "elu",
     "elu_grad",
@@ -193,6 +200,7 @@ __all__ = [
     "rms_norm",
     "rms_norm_grad",
     "rowwise",
+    "seeded",
     "selu",
     "selu_grad",
     "set_block_size",

@@ -104,6 +104,9 @@ class Operator:
         Those that are arrays, parameters, choices of a program.
     """
 
+    #: Whether its last argument is the seed of random numbers.
+    takes_seed = False
+
     def __init__(
         self,
         function: Callable,
@@ -370,6 +373,10 @@ class Operator:
         key = (wrt, channels, static)
         if key not in self._runners:
             program = self.trace(wrt, channels, **dict(zip(self.static, static, strict=True)))
+            if program.is_random and not self.takes_seed:
+                raise TraceError(
+                    f"{self.__name__} takes random numbers: make it with @fastgrad.seeded"
+                )
             self._runners[key] = ProgramRunner(program)
         return self._runners[key]
 

@@ -144,6 +144,8 @@ class ProgramRunner:
             kept = [_kept(name, operands) for name in self._summed]
             axes = order_of_sums(shape, kept)
             widths, inners = zip(*(sum_sizes(shape, own, axes) for own in kept), strict=True)
+        elif self.program.is_random:  # by the index of an element, whatever the order in memory
+            axes, widths, inners = tuple(range(len(shape))), (), ()
         else:
             axes, widths, inners = memory_order(results[0]), (), ()
         if size == 0:

@@ -51,13 +51,16 @@ FACTORS = {
 #: An addition, and a read or a write with its cast.
 _SIMPLE = (0.02, 0.04)
 _MOVE = (0.04, 0.08)
+#: A random number, by counting.
+_RANDOM = 0.35
 
 
 def nanoseconds(program: Program, precision: Precision) -> float:
     """The estimate for one element."""
     moves = (len(program.arrays) + len(program.results)) * move_cost(precision)
     instructions = program.lowered.instructions
-    return moves + sum(instruction_cost(node.op, precision) for node in instructions)
+    random = _RANDOM if program.is_random else 0.0
+    return moves + random + sum(instruction_cost(node.op, precision) for node in instructions)
 
 
 def move_cost(precision: Precision) -> float:

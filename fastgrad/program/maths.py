@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .expression import COMPARISONS, Node, const
+from .expression import COMPARISONS, RANDOM, Node, const
 from .optimize import build, negated
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "minimum",
     "normal_cdf",
     "normal_pdf",
+    "random",
     "reciprocal",
     "rsqrt",
     "sigmoid",
@@ -231,6 +232,15 @@ floor = _function("floor", "The largest whole number not above z")
 minimum = _function("minimum", "The smaller of a and b", 2)
 maximum = _function("maximum", "The larger of a and b", 2)
 where = _function("where", "a where the condition holds, else b", 3)
+
+
+def random() -> Traced:
+    """A number in [0, 1) that depends on the seed of the call and on the element's index alone.
+
+    All calls in one operator give the same number. The operator is made by `fastgrad.seeded`.
+    """
+    return Traced(RANDOM)
+
 
 rounded = _function("rounded", "z, rounded to the dtype of the operator's arrays")
 sum = _function("reduce_sum", "The sum of z over a row")
