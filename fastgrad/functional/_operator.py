@@ -295,6 +295,20 @@ class Operator:
         if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
             return (self.input_grad(dy, arrays, parameters, static, axis, out),)
         outs = self._outs(names, out)
+        if axis is None and _are_floats(parameters):
+            if self._validate is not None:
+                self._validate(*parameters)
+            own = tuple([name for name in (*self.arrays, *self.parameters) if name in names])
+            runner = self._runners.get((own, (), static)) or self._runner(own, (), static)
+            own_outs = [outs.get(name) for name in own if name in self.arrays]
+            plain = runner.plain_all((dy, *arrays), parameters, own_outs)
+            if plain is not None:
+                return tuple(
+                    [
+                        plain[name] if name in self.arrays else float(plain[name][0])
+                        for name in names
+                    ]
+                )
         operands = self._sorted(arrays, parameters, axis)
         found = self._gradients(dy, operands, names, outs, self._runner_of(operands, static))
         return self._in_kind(found, names, operands, (*arrays, *parameters), outs)
