@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..program import maths as m
-from ._arguments import require
 from ._gradient import gradient_of
 from ._operator import elementwise
 
@@ -324,11 +323,7 @@ def celu(x, alpha=1.0):
     return m.where(x > 0, x, alpha * m.expm1(x / alpha))
 
 
-@celu.validate
-def _celu_parameters(alpha):
-    require(alpha != 0, "alpha of celu must not be 0, got {}", alpha)
-
-
+celu.require(lambda alpha: alpha != 0, "alpha of celu must not be 0, got {}")
 celu_grad = gradient_of(celu, "(1 where x > 0, else exp(x / alpha))")
 
 

@@ -55,6 +55,8 @@ def test_common_subexpressions_are_merged():
         (lambda x: np.log(1 + x), "log1p(x)", "mul(reciprocal(add(x, 1.0)), dy)"),
         (lambda x: np.exp(x) - 1, "expm1(x)", "mul(exp(x), dy)"),
         (lambda x: 1 - m.sigmoid(x), "sigmoid(mul(x, -1.0))", None),
+        (lambda x: m.tanh(x), "tanh(x)", "mul(sech2(x), dy)"),
+        (lambda x: x * m.tanh(x), "mul(x, tanh(x))", "mul(add(tanh(x), scaled_sech2(x, x)), dy)"),
     ],
 )
 def test_cancellations_are_written_away(function, forward, slope):
@@ -73,6 +75,15 @@ def test_one_plus_tanh_has_an_exact_tail():
     assert forward.startswith("scaled_sigmoid(x, ")
     assert "sigmoid_slope(" in slope
     assert "tanh" not in slope
+
+
+def test_a_number_and_its_inverse_cancel():
+    @fastgrad.elementwise
+    def smooth(x, k=2.0):
+        return k * m.expm1(x / k) + m.softplus(k * x) / k
+
+    slope = repr(smooth.trace(wrt="x").lowered.results[0].value)
+    assert slope == "mul(add(exp(div(x, k)), sigmoid(mul(x, k))), dy)"
 
 
 def test_constants_are_folded():
