@@ -256,7 +256,11 @@ def softsign(x):
 
 @softsign.backward
 def _softsign_slope(x):
-    """1/(1 + |x|)². The derived one, 1/(1 + |x|) - |x|/(1 + |x|)², cancels: see the measured error below."""
+    """1/(1 + |x|)², at most 3.4 ULP off in float32.
+
+    The derived one, 1/(1 + |x|) - |x|/(1 + |x|)², cancels: 147 ULP off below |x| = 100, and no digit is
+    left from 1e7 on.
+    """
     inverse = m.reciprocal(1 + m.abs(x))
     return (inverse * inverse,)
 
