@@ -85,7 +85,8 @@ def leaky_relu(x, negative_slope=0.01):
 
     Notes
     -----
-    Backward keeps `x` alone. Error at most 1 ULP. The slope at the kink, 0, is `negative_slope`.
+    Backward keeps `x` alone. Error at most 1.5 ULP. The slope at the kink, 0, is `negative_slope`. With one
+    of 0, -inf gives NaN: that is `relu`.
 
     References
     ----------
@@ -307,7 +308,8 @@ def celu(x, alpha=1.0):
 
     Notes
     -----
-    Backward keeps `x` alone. Error at most 4 ULP. It has no kink.
+    Backward keeps `x` alone. Error at most 4 ULP; of the slope |x/alpha| ULP more, as x/alpha is rounded. It
+    has no kink.
 
     References
     ----------
