@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -91,13 +93,21 @@ def test_constants_are_folded():
     assert text == "y = Muls(x, 3.0)"
 
 
-@pytest.mark.parametrize("operator", [fastgrad.silu, fastgrad.swish, fastgrad.gelu])
+ACTIVATIONS = [
+    value
+    for value in vars(fastgrad).values()
+    if isinstance(value, fastgrad.Operator) and value.arrays == ("x",)
+]
+
+
+@pytest.mark.parametrize("operator", ACTIVATIONS, ids=lambda operator: operator.__name__)
 @pytest.mark.parametrize("wrt", [None, "x"])
 def test_interpreter_and_kernel_agree(operator, wrt):
     """On both forms of the program, in float64, over values without extremes."""
     x = np.random.default_rng(0).normal(0, 4, 5000)
     dy = np.random.default_rng(1).normal(0, 1, 5000)
-    operands = {"x": x, "dy": dy, "beta": 1.0}
+    arguments = inspect.signature(operator).parameters
+    operands = {"x": x, "dy": dy, **{name: arguments[name].default for name in operator.parameters}}
     program = operator.trace(wrt=wrt)
     got = operator(x) if wrt is None else operator.grad(dy, x, wrt="x")[0]
     for form in (program, program.lowered):
