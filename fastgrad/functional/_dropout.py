@@ -10,11 +10,6 @@ from ._seeded_operator import seeded
 __all__ = ["add_dropout", "add_dropout_grad", "dropout", "dropout_grad"]
 
 
-def _check_p(p: Any) -> None:
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"p must be a probability from 0 to 1, got {p}")
-
-
 def _kept(x, p):
     """x / (1 - p) where it is kept, 0 where it is dropped; a NaN stays."""
     return m.where(m.random() < p, m.where(x == x, 0.0, x), x * (1.0 / (1.0 - p)))
@@ -103,7 +98,7 @@ def _add_dropout_slopes(x, residual, p):
 
 
 for _operator in (dropout, add_dropout):
-    _operator.validate(_check_p)
+    _operator.require(lambda p: (p >= 0) & (p <= 1), "p must be a probability from 0 to 1, got {}")
 
 
 def dropout_grad(dy: Any, x: Any, p: Any, seed: int, *, out: Any = None) -> Any:
