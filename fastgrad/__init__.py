@@ -9,6 +9,8 @@ from ._version import __version__
 from .functional._activations import (
     gelu,
     gelu_grad,
+    mish,
+    mish_grad,
     quick_gelu,
     quick_gelu_grad,
     silu,
@@ -81,6 +83,7 @@ from .functional._normalization import (
     rms_norm_grad,
 )
 from .functional._operator import Operator, elementwise
+from .functional._quantization import fake_quantize, fake_quantize_grad
 from .functional._rectifiers import (
     celu,
     celu_grad,
@@ -151,6 +154,8 @@ __all__ = [
     "elementwise",
     "elu",
     "elu_grad",
+    "fake_quantize",
+    "fake_quantize_grad",
     "geglu",
     "geglu_grad",
     "gelu",
@@ -185,6 +190,8 @@ __all__ = [
     "logsigmoid_grad",
     "loss",
     "maths",
+    "mish",
+    "mish_grad",
     "mse_loss",
     "mse_loss_grad",
     "prelu",

@@ -121,6 +121,16 @@ FITS = {
         mp.sqrt(2) - 1 + mp.mpf(2) ** -12,
         {"float32": 7, "float64": 18},
     ),
+    "atanh": Fit(
+        # of u = s*s; relative to atanh(s)/s
+        lambda u: (
+            (mp.atanh(mp.sqrt(u)) / mp.sqrt(u) - 1) / u if u > mp.mpf(10) ** -30 else mp.mpf(1) / 3
+        ),
+        lambda u: u,
+        mp.mpf(0),
+        mp.mpf(1) / 9 + mp.mpf(2) ** -12,
+        {"float32": 3, "float64": 9},
+    ),
     "erf": Fit(
         # of s = x*x
         lambda s: (mp.erf(mp.sqrt(s)) / mp.sqrt(s) if s else TWO_OVER_SQRT_PI) - 1,

@@ -19,6 +19,7 @@ from . import (
     _gated,
     _losses,
     _normalization,
+    _quantization,
     _rectifiers,
     _sigmoids,
 )
@@ -39,6 +40,7 @@ _FAMILIES = (
     _fused,
     _dropout,
     _losses,
+    _quantization,
     _normalization,
 )
 _Job = tuple[_Op, Specialisation, np.dtype]

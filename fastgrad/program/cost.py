@@ -32,6 +32,10 @@ FUNCTIONS = {
     "normal_cdf": (0.72, 2.49),
     "normal_pdf": (0.22, 0.70),
     "exp_neg_square": (0.21, 0.65),
+    "mish": (0.35, 0.95),
+    "mish_slope": (0.40, 1.05),
+    "mish_gate": (0.45, 1.1),
+    "mish_gate_slope": (0.5, 1.2),
     "silu": (0.29, 0.86),
     "silu_slope": (0.33, 0.90),
     "sigmoid_slope": (0.42, 1.03),
@@ -47,6 +51,8 @@ FACTORS = {
     "normal_cdf": (0.91, 3.01),
     "normal_pdf": (0.48, 0.87),
     "exp_neg_square": (0.29, 0.83),
+    "mish_gate": (0.55, 1.3),
+    "mish_gate_slope": (0.6, 1.4),
 }
 #: An addition, and a read or a write with its cast.
 _SIMPLE = (0.02, 0.04)

@@ -56,6 +56,12 @@ def _sigmoid_slope(z: Traced) -> Traced:
     return m.sigmoid(z) * m.sigmoid(-z)
 
 
+def _mish_gate_bend(z: Traced) -> Traced:
+    """The second derivative of tanh(s), s = softplus(z): (1 - tanh²(s))·σ(z)·(σ(-z) - 2 tanh(s)·σ(z))."""
+    slope = m.emit("mish_gate_slope", z)
+    return slope * (m.sigmoid(-z) - 2.0 * m.emit("mish_gate", z) * m.sigmoid(z))
+
+
 #: Partial derivatives for each operand, of instructions that are smooth.
 _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "add": lambda a, b: (_number(1.0), _number(1.0)),
@@ -72,6 +78,8 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "sigmoid": lambda z: (_sigmoid_slope(z),),
     "softplus": lambda z: (m.sigmoid(z),),
     "tanh": lambda z: (_sigmoid_slope(2.0 * z) * 4.0,),
+    "mish_gate": lambda z: (m.emit("mish_gate_slope", z),),
+    "mish_gate_slope": lambda z: (_mish_gate_bend(z),),
     "tanhshrink": lambda z: (m.tanh(z) * m.tanh(z),),
     "erf": lambda z: (m.exp_neg_square(z) * (2 / math.sqrt(math.pi)),),
     "erfc": lambda z: (m.exp_neg_square(z) * (-2 / math.sqrt(math.pi)),),
@@ -82,6 +90,7 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "sqrt": lambda z: (m.rsqrt(z) * 0.5,),
     "rsqrt": lambda z: (m.rsqrt(z) * -0.5 / z,),
     "floor": lambda z: (None,),
+    "round": lambda z: (None,),
     "rounded": lambda z: (_number(1.0),),
     **dict.fromkeys(COMPARISONS, lambda a, b: (None, None)),
 }

@@ -38,6 +38,7 @@ __all__ = [
     "normal_pdf",
     "random",
     "reciprocal",
+    "round",
     "rsqrt",
     "sigmoid",
     "sqrt",
@@ -193,7 +194,7 @@ _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "mul",
     "square": "mul", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log1p": "log1p",
     "tanh": "tanh", "reciprocal": "reciprocal", "sqrt": "sqrt", "absolute": "abs", "fabs": "abs",
-    "floor": "floor", "minimum": "minimum", "maximum": "maximum", "less": "less",
+    "floor": "floor", "rint": "round", "minimum": "minimum", "maximum": "maximum", "less": "less",
     "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater_equal",
     "equal": "equal", "not_equal": "not_equal",
 }  # fmt: skip
@@ -228,6 +229,7 @@ reciprocal = _function("reciprocal", "1 / z")
 sqrt = _function("sqrt", "The square root of z")
 rsqrt = _function("rsqrt", "1 / sqrt(z)")
 abs = _function("abs", "The absolute value of z")
+round = _function("round", "z rounded to a whole number, halves to the even one")
 floor = _function("floor", "The largest whole number not above z")
 minimum = _function("minimum", "The smaller of a and b", 2)
 maximum = _function("maximum", "The larger of a and b", 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._coefficients import LOG
+from ._coefficients import ATANH, LOG
 from ._exponential import MANTISSA_BITS, MINUS_LN2_HIGH, MINUS_LN2_LOW, exp
 from .lanes import (
     bits,
@@ -64,8 +64,16 @@ def log1p(x):
 
 @lane
 def softplus(x):
-    """log(1 + e^x) = max(x, 0) + log1p(e^-|x|), within 1.82 and 1.5 ULP."""
-    rest = log1p(exp(-fabs(x)))
+    """log(1 + e^x) = max(x, 0) + log(1 + e) with e = e^-|x|, within 1.82 and 1.5 ULP.
+
+    log(1 + e) is 2 atanh(s) with s = e / (2 + e), and 2s = e·(1 - s): it is e plus a part of e, so that a
+    subnormal e keeps its digits.
+    """
+    e = exp(-fabs(x))
+    s = e / (e + like(x, 2.0))
+    square = s * s
+    part = fma((like(x, 1.0) - s) * square, polynomial(square, ATANH), -s)
+    rest = fma(e, part, e)
     return x + rest if x > 0 else rest
 
 

@@ -53,8 +53,8 @@ HALF = pair(0.5)
 @lane
 def silu(z):
     """z·sigmoid(z); inf and 0 at ±inf."""
-    below = _below(z)
-    e = _raised_exp(below, like(z, 0.0))
+    below = minus_size(z)
+    e = raised_exp(below, like(z, 0.0))
     t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
     product = (e * t) * below * like(z, LOWERED)
     return product if z < 0 else z * t
@@ -84,8 +84,8 @@ def scaled_sigmoid(a, z):
 @lane
 def silu_slope(z):
     """sigmoid(z) + z·sigmoid(z)·sigmoid(-z), the derivative of z·sigmoid(z); 1 and 0 at ±inf."""
-    below = _below(z)
-    e = _raised_exp(below, like(z, 0.0))
+    below = minus_size(z)
+    e = raised_exp(below, like(z, 0.0))
     # The weight, which is `below` itself, is raised, so that the division lowers both.
     t = like(z, LOWERED) / fma(e, LOWERED, like(z, 1.0))
     return _mirrored(z, e * fma(below * like(z, RAISED), t, like(z, 1.0)) * t)
@@ -99,14 +99,14 @@ def sigmoid_slope(w, z):
     below = least if below < least else below
     w = w if z < 0 else -w
     w = like(z, 0.0) if saturated else w
-    w = w if z == z else z  # what `_raised_exp` makes of a NaN may be a number
-    e = _raised_exp(below, like(z, 0.0))
+    w = w if z == z else z  # what `raised_exp` makes of a NaN may be a number
+    e = raised_exp(below, like(z, 0.0))
     t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
     return _mirrored(z, (e * t) * (fma(w, t, like(z, 1.0)) * like(z, LOWERED)))
 
 
 @lane
-def _below(z):
+def minus_size(z):
     """-|z|, at least LEAST_EXPONENT; NaN kept."""
     below, least = -fabs(z), like(z, LEAST_EXPONENT)
     return least if below < least else below
@@ -146,11 +146,11 @@ def _raised_gaussian(x):
     a = largest if a > largest else a
     half = a * like(x, MINUS_HALF)
     product = a * half
-    return a, _raised_exp(product, fma(a, half, -product))
+    return a, raised_exp(product, fma(a, half, -product))
 
 
 @lane
-def _raised_exp(x, low):
+def raised_exp(x, low):
     """e^(x + low)·2^OFFSET for x <= 0 and a correction `low`; of a NaN, anything."""
     return _exp_with(x, low, like(x, ROUNDER))
 

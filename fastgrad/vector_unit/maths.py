@@ -39,9 +39,18 @@ from ._gaussian import (
     normal_pdf_split,
 )
 from ._logarithm import log, log1p, softplus
+from ._mish import (
+    mish,
+    mish_gate,
+    mish_gate_slope,
+    mish_gate_slope_split,
+    mish_gate_split,
+    mish_slope,
+)
 from .gated import gelu, gelu_slope, scaled_sigmoid, sigmoid_slope, silu, silu_slope
 from .lanes import fabs as abs
 from .lanes import floor, lane, like, maximum, minimum, sqrt
+from .lanes import rint as round
 
 __all__ = [
     "abs",
@@ -62,11 +71,18 @@ __all__ = [
     "log1p",
     "maximum",
     "minimum",
+    "mish",
+    "mish_gate",
+    "mish_gate_slope",
+    "mish_gate_slope_split",
+    "mish_gate_split",
+    "mish_slope",
     "normal_cdf",
     "normal_cdf_split",
     "normal_pdf",
     "normal_pdf_split",
     "reciprocal",
+    "round",
     "rsqrt",
     "scaled",
     "scaled2",

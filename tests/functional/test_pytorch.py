@@ -51,6 +51,7 @@ OPERATORS = {
         {"approximate": "tanh"},
     ),
     **_with_arguments(),
+    "mish": (fastgrad.mish, torch.nn.functional.mish, {}),
     "quick_gelu": (fastgrad.quick_gelu, lambda x: x * torch.sigmoid(1.702 * x), {}),
     "squared_relu": (fastgrad.squared_relu, lambda x: F.relu(x) ** 2, {}),
 }

@@ -432,3 +432,21 @@ def test_show_prints_everything(capsys):
         fastgrad.show(fastgrad.gelu, approximate="erf")
     with pytest.raises(TypeError, match="show takes an operator"):
         fastgrad.show(np.exp)
+
+
+def test_mish_is_recognised():
+    def written_out(x):
+        return x * m.tanh(m.log1p(m.exp(x)))
+
+    operator = fastgrad.elementwise(written_out)
+    assert [node.op for node in operator.trace().lowered.instructions] == ["mish"]
+    backward = operator.trace(wrt="x").lowered.instructions
+    assert [node.op for node in backward] == ["mish_slope", "mul"]
+
+
+def test_the_logarithm_of_a_sigmoid_has_an_exact_tail():
+    def written_out(x):
+        return m.log(m.sigmoid(x))
+
+    y = fastgrad.elementwise(written_out)(np.array([-1000.0, 50.0]))
+    np.testing.assert_allclose(y, [-1000.0, -np.exp(-50.0)], rtol=1e-15)

@@ -88,6 +88,7 @@ REFERENCES = {
     "rsqrt": Reference(lambda x: 1 / np.sqrt(x), lambda x: 1 / mp.sqrt(x), np.inf),
     "abs": Reference(np.abs, abs, np.inf),
     "floor": Reference(np.floor, mp.floor, np.inf),
+    "round": Reference(np.rint, mp.nint, np.inf),
 }
 SPLIT = [
     "exp",
@@ -123,6 +124,7 @@ SPECIAL = {
     "rsqrt": (NAN, -INF, INF, 0),
     "abs": (INF, 0, 0, INF),
     "floor": (-INF, -0.0, 0, INF),
+    "round": (-INF, -0.0, 0, INF),
 }
 
 
