@@ -175,6 +175,8 @@ CASES = (
     Case("log", maths.log, np.log),
     Case("log1p", maths.log1p, np.log1p),
     Case("softplus", maths.softplus, softplus),
+    Case("sin", maths.sin, np.sin),
+    Case("cos", maths.cos, np.cos),
     Case("sigmoid", maths.sigmoid, sigmoid),
     Case("dsigmoid", maths.dsigmoid, sigmoid_derivative),
     Case("tanh", maths.tanh, np.tanh),

@@ -62,6 +62,18 @@ def _mish_gate_bend(z: Traced) -> Traced:
     return slope * (m.sigmoid(-z) - 2.0 * m.emit("mish_gate", z) * m.sigmoid(z))
 
 
+def _pow_by_base(a: Traced, b: Traced) -> Traced:
+    """b·a^(b - 1), a known exponent in its simplest form."""
+    exponent = b.node.value - 1.0 if b.node.op == "const" else b - 1.0
+    return b * a**exponent
+
+
+def _pow_by_exponent(a: Traced, b: Traced) -> Traced:
+    """a^b·log(a), 0 where a^b is: at a = 0 the limit for a positive exponent."""
+    y = m.emit("pow", a, b)
+    return m.where(y == 0.0, 0.0, y * m.log(a))
+
+
 #: Partial derivatives for each operand, of instructions that are smooth.
 _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "add": lambda a, b: (_number(1.0), _number(1.0)),
@@ -87,6 +99,9 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "normal_pdf": lambda z: (-z * m.normal_pdf(z),),
     "exp_neg_square": lambda z: (-2.0 * z * m.exp_neg_square(z),),
     "reciprocal": lambda z: (-m.reciprocal(z) * m.reciprocal(z),),
+    "pow": lambda a, b: (_pow_by_base(a, b), _pow_by_exponent(a, b)),
+    "sin": lambda z: (m.cos(z),),
+    "cos": lambda z: (-m.sin(z),),
     "sqrt": lambda z: (m.rsqrt(z) * 0.5,),
     "rsqrt": lambda z: (m.rsqrt(z) * -0.5 / z,),
     "floor": lambda z: (None,),

@@ -21,6 +21,7 @@ __all__ = [
     "TraceError",
     "Traced",
     "abs",
+    "cos",
     "emit",
     "erf",
     "erfc",
@@ -36,11 +37,13 @@ __all__ = [
     "minimum",
     "normal_cdf",
     "normal_pdf",
+    "pow",
     "random",
     "reciprocal",
     "round",
     "rsqrt",
     "sigmoid",
+    "sin",
     "sqrt",
     "sum",
     "tanh",
@@ -75,6 +78,10 @@ def emit(op: str, *args: Any) -> Traced:
 def as_number(node: Node) -> Node:
     """A condition that is computed with, as in ``x * (x > 0)``, is 1 or 0."""
     return build("where", node, const(1.0), const(0.0)) if node.op in COMPARISONS else node
+
+
+#: Powers up to this one are products.
+_MOST_PRODUCTS = 64
 
 
 class Traced:
@@ -122,18 +129,22 @@ class Traced:
         return emit("abs", self)
 
     def __pow__(self, exponent):
-        if not isinstance(exponent, int | float | np.number) or not math.isfinite(exponent):
-            raise TraceError(
-                f"x ** n takes a number n known when the operator is made: {exponent!r}"
-            )
+        if isinstance(exponent, Traced) and exponent.node.op == "const":
+            exponent = exponent.node.value
+        if not isinstance(exponent, numbers.Real) or not math.isfinite(exponent):
+            return emit("pow", self, exponent)
+        exponent = float(exponent)
         if exponent == 0.5:
             return emit("sqrt", self)
         if exponent == -0.5:
             return emit("rsqrt", self)
-        if exponent != int(exponent):
-            raise TraceError(f"x ** {exponent}: write exp({exponent} * log(x)) for a positive x")
+        if exponent != int(exponent) or builtins.abs(exponent) > _MOST_PRODUCTS:
+            return emit("pow", self, exponent)
         power = _integer_power(self, builtins.abs(int(exponent)))
         return power if exponent >= 0 else emit("reciprocal", power)
+
+    def __rpow__(self, base):
+        return emit("exp2", self) if base == 2 else emit("pow", base, self)
 
     def __lt__(self, other):
         return emit("less", self, other)
@@ -168,9 +179,11 @@ class Traced:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
         op = _UFUNCS.get(ufunc.__name__)
+        if method == "__call__" and not keywords and ufunc.__name__ in ("power", "float_power"):
+            return inputs[0] ** inputs[1]
         if method != "__call__" or keywords or op is None:
             raise TraceError(
-                f"np.{ufunc.__name__} has no vector instruction; there are: {', '.join(_UFUNCS)}"
+                f"np.{ufunc.__name__} has no vector instruction; there are: {', '.join(_UFUNCS)}, power"
             )
         if ufunc.__name__ == "negative":
             return -inputs[0]
@@ -194,7 +207,8 @@ _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "mul",
     "square": "mul", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log1p": "log1p",
     "tanh": "tanh", "reciprocal": "reciprocal", "sqrt": "sqrt", "absolute": "abs", "fabs": "abs",
-    "floor": "floor", "rint": "round", "minimum": "minimum", "maximum": "maximum", "less": "less",
+    "floor": "floor", "sin": "sin", "cos": "cos",
+    "rint": "round", "minimum": "minimum", "maximum": "maximum", "less": "less",
     "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater_equal",
     "equal": "equal", "not_equal": "not_equal",
 }  # fmt: skip
@@ -229,6 +243,15 @@ reciprocal = _function("reciprocal", "1 / z")
 sqrt = _function("sqrt", "The square root of z")
 rsqrt = _function("rsqrt", "1 / sqrt(z)")
 abs = _function("abs", "The absolute value of z")
+
+
+def pow(a: Any, b: Any) -> Traced:
+    """a**b, in the maths of an operator; whole numbers, 1/2 and -1/2 as `b` are products and roots."""
+    return a**b
+
+
+sin = _function("sin", "The sine of z")
+cos = _function("cos", "The cosine of z")
 round = _function("round", "z rounded to a whole number, halves to the even one")
 floor = _function("floor", "The largest whole number not above z")
 minimum = _function("minimum", "The smaller of a and b", 2)

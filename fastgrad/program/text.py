@@ -16,7 +16,7 @@ _ASCEND = {
     "maximum": "Max", "less": "Compare", "less_equal": "Compare", "greater": "Compare",
     "greater_equal": "Compare", "equal": "Compare", "not_equal": "Compare", "where": "Select",
     "softplus": "Softplus", "mish_gate": "MishGate", "mish_gate_slope": "MishGateSlope",
-    "round": "Round", "rounded": "Cast", "scale": "Mul",
+    "round": "Round", "sin": "Sin", "pow": "Power", "cos": "Cos", "rounded": "Cast", "scale": "Mul",
 }  # fmt: skip
 
 #: Vector-vector instructions that have a vector-scalar form, with an `s` at the end.

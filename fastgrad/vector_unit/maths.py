@@ -47,6 +47,8 @@ from ._mish import (
     mish_gate_split,
     mish_slope,
 )
+from ._power import pow
+from ._trigonometric import cos, sin
 from .gated import gelu, gelu_slope, scaled_sigmoid, sigmoid_slope, silu, silu_slope
 from .lanes import fabs as abs
 from .lanes import floor, lane, like, maximum, minimum, sqrt
@@ -54,6 +56,7 @@ from .lanes import rint as round
 
 __all__ = [
     "abs",
+    "cos",
     "dsigmoid",
     "dsigmoid_split",
     "erf",
@@ -81,6 +84,7 @@ __all__ = [
     "normal_cdf_split",
     "normal_pdf",
     "normal_pdf_split",
+    "pow",
     "reciprocal",
     "round",
     "rsqrt",
@@ -94,6 +98,7 @@ __all__ = [
     "sigmoid_split",
     "silu",
     "silu_slope",
+    "sin",
     "softplus",
     "sqrt",
     "tanh",

@@ -86,6 +86,8 @@ EXACT = {
     "log1p": mp.log1p,
     "softplus": lambda x: max(x, mp.mpf(0)) + mp.log1p(mp.exp(-abs(x))),
     "sigmoid": logistic,
+    "sin": mp.sin,
+    "cos": mp.cos,
     "dsigmoid": bell,
     "tanh": mp.tanh,
     "sech2": lambda x: 1 / mp.cosh(x) ** 2,
