@@ -18,6 +18,7 @@ from .functional._activations import (
     swish,
     swish_grad,
 )
+from .functional._check import Checked, check
 from .functional._clipped import (
     hardshrink,
     hardshrink_grad,
@@ -125,6 +126,7 @@ from .runtime.tiling import BLOCK_SIZE, get_block_size, set_block_size
 
 __all__ = [
     "BLOCK_SIZE",
+    "Checked",
     "LossOperator",
     "Operator",
     "RowOperator",
@@ -149,6 +151,7 @@ __all__ = [
     "cache",
     "celu",
     "celu_grad",
+    "check",
     "dropout",
     "dropout_grad",
     "elementwise",

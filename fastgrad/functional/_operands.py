@@ -30,6 +30,8 @@ class Operands:
         Arrays that are broadcast, parameters with one element a channel. Each has a dtype of its own.
     numbers : list of float
         Parameters of one number each.
+    seed : int
+        Of random numbers, where a program takes them.
     """
 
     x: np.ndarray
@@ -37,6 +39,7 @@ class Operands:
     full: dict[str, np.ndarray]
     spread: dict[str, Spread] = field(default_factory=dict)
     numbers: list[float] = field(default_factory=list)
+    seed: int = 0
 
 
 def sort_operands(

@@ -122,6 +122,8 @@ class Operator:
         signature = inspect.signature(function)
         self._defaults = _defaults(signature, self.choices)
         self.arguments = tuple(self._defaults)
+        #: The default of each parameter and of each choice.
+        self.defaults = {name: value for name, value in self._defaults.items() if value is not None}
         self.arrays = tuple(name for name, default in self._defaults.items() if default is None)
         self.parameters = tuple(n for n, d in self._defaults.items() if isinstance(d, float))
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))

@@ -159,7 +159,10 @@ class ProgramRunner:
         for name, own in operands.spread.items():
             full[name] = own.over(x.shape, precision.compute_dtype)
         inputs = [full[name] for name in self.program.arrays]
-        numbers = [dy, *operands.numbers] if "dy" in self.program.numbers else operands.numbers
+        numbers = [dy] if "dy" in self.program.numbers else []
+        numbers += operands.numbers
+        if self.program.is_random:
+            numbers.append(operands.seed)
         sums = self._launch(inputs, results, operands, numbers, in_place, precision)
         return dict(zip([*self._full, *self._summed], [*results, *sums], strict=True))
 

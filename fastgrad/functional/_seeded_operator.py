@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import operator
@@ -88,9 +89,7 @@ class SeededOperator(Operator):
         return self._in_kind(found, names, operands, (*arrays, *parameters), outs)
 
     def _seeded_operands(self, arrays: tuple, parameters: tuple, seed: int) -> Operands:
-        operands = self._sorted(arrays, parameters, None)
-        operands.numbers.append(seed)  # a kernel's last argument
-        return operands
+        return dataclasses.replace(self._sorted(arrays, parameters, None), seed=seed)
 
     def _with_seed(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict, int]:
         """The arguments without the seed, and the seed as the kernel takes it."""
