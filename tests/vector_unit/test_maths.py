@@ -65,6 +65,7 @@ REFERENCES = {
     "log": Reference(np.log, mp.log, np.inf),
     "log1p": Reference(np.log1p, mp.log1p, np.inf),
     "softplus": Reference(lambda x: np.logaddexp(0, x), exact_softplus, np.inf),
+    "log_sigmoid": Reference(lambda x: -np.logaddexp(0, -x), lambda x: -exact_softplus(-x), np.inf),
     "sigmoid": Reference(
         lambda x: np.exp(np.minimum(x, 0)) / (1 + decay(x)), lambda x: 1 / (1 + mp.exp(-x))
     ),
@@ -111,6 +112,7 @@ SPECIAL = {
     "log": (NAN, -INF, -INF, INF),
     "log1p": (NAN, -0.0, 0, INF),
     "softplus": (0, np.log(2), np.log(2), INF),
+    "log_sigmoid": (-INF, -np.log(2), -np.log(2), -0.0),
     "sigmoid": (0, 0.5, 0.5, 1),
     "dsigmoid": (0, 0.25, 0.25, 0),
     "tanh": (-1, -0.0, 0, 1),
@@ -457,7 +459,7 @@ def test_hot_loop_is_packed_and_calls_nothing(loops, preferred, name, dtype):
     hot = [block for block in re.split(r"(?m)^\.L", text) if re.search(r"\tj[a-z]+\t", block)]
     instruction = re.compile(rf"\tv?(?!v?mov)\w+\t.*%{preferred}mm")
     packed = max(len(instruction.findall(block)) for block in hot)
-    plain = name in ("abs", "floor", "sqrt", "reciprocal", "rsqrt")
+    plain = name in ("abs", "floor", "round", "sqrt", "reciprocal", "rsqrt")
     assert packed >= (1 if plain else 15)
     called = set(re.findall(r"(?:call\w*\s+|movabsq\s+\$)([A-Za-z_]\w*)", text))
     assert not {symbol for symbol in called if hasattr(np, symbol.rstrip("f")) or "erf" in symbol}
