@@ -36,10 +36,10 @@ FUNCTIONS = {
     "pow": (1.8, 6.0),
     "sin": (1.4, 8.0),
     "cos": (1.4, 8.0),
-    "mish": (0.35, 0.95),
-    "mish_slope": (0.40, 1.05),
-    "mish_gate": (0.45, 1.1),
-    "mish_gate_slope": (0.5, 1.2),
+    "mish": (0.43, 1.12),
+    "mish_slope": (0.51, 1.40),
+    "mish_gate": (0.42, 1.13),
+    "mish_gate_slope": (0.77, 1.94),
     "silu": (0.29, 0.86),
     "silu_slope": (0.33, 0.90),
     "sigmoid_slope": (0.42, 1.03),
@@ -55,8 +55,8 @@ FACTORS = {
     "normal_cdf": (0.91, 3.01),
     "normal_pdf": (0.48, 0.87),
     "exp_neg_square": (0.29, 0.83),
-    "mish_gate": (0.55, 1.3),
-    "mish_gate_slope": (0.6, 1.4),
+    "mish_gate": (0.69, 1.50),
+    "mish_gate_slope": (0.85, 2.05),
 }
 #: An addition, and a read or a write with its cast.
 _SIMPLE = (0.02, 0.04)
