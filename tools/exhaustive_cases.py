@@ -19,7 +19,7 @@ from fastgrad.vector_unit.lanes import lane, like
 
 #: Public names that have no plain result of one operand: two operands, or the parts of a product. The
 #: parts go through `scaled` in tests/vector_unit.
-NOT_UNARY = {"maximum", "minimum", "scaled", "scaled2"} | {
+NOT_UNARY = {"maximum", "minimum", "pow", "scaled", "scaled2"} | {
     name for name in maths.__all__ if name.endswith("_split")
 }
 #: Errors of subnormal results are stated in their spacings, for all functions, and for gates and slopes.
@@ -175,6 +175,7 @@ CASES = (
     Case("log", maths.log, np.log),
     Case("log1p", maths.log1p, np.log1p),
     Case("softplus", maths.softplus, softplus),
+    Case("log_sigmoid", maths.log_sigmoid, lambda x: -softplus(-x)),
     Case("sin", maths.sin, np.sin),
     Case("cos", maths.cos, np.cos),
     Case("sigmoid", maths.sigmoid, sigmoid),

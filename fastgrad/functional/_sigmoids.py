@@ -88,7 +88,7 @@ def logsigmoid(x):
     >>> fastgrad.logsigmoid_grad(np.ones(3), np.array([-np.inf, 0.0, np.inf]))
     array([1. , 0.5, 0. ])
     """
-    return -m.softplus(-x)
+    return m.log_sigmoid(x)
 
 
 logsigmoid_grad = gradient_of(logsigmoid, "sigmoid(-x)")

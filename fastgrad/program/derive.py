@@ -89,6 +89,7 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "log1p": lambda z: (m.reciprocal(1.0 + z),),
     "sigmoid": lambda z: (_sigmoid_slope(z),),
     "softplus": lambda z: (m.sigmoid(z),),
+    "log_sigmoid": lambda z: (m.sigmoid(-z),),
     "tanh": lambda z: (_sigmoid_slope(2.0 * z) * 4.0,),
     "mish_gate": lambda z: (m.emit("mish_gate_slope", z),),
     "mish_gate_slope": lambda z: (_mish_gate_bend(z),),

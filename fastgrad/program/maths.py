@@ -32,9 +32,11 @@ __all__ = [
     "floor",
     "log",
     "log1p",
+    "log_sigmoid",
     "maximum",
     "mean",
     "minimum",
+    "mish",
     "normal_cdf",
     "normal_pdf",
     "pow",
@@ -44,6 +46,7 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sin",
+    "softplus",
     "sqrt",
     "sum",
     "tanh",
@@ -233,6 +236,14 @@ log1p = _function("log1p", "log(1 + z)")
 sigmoid = _function("sigmoid", "1 / (1 + exp(-z))")
 tanh = _function("tanh", "The hyperbolic tangent of z")
 softplus = _function("softplus", "log(1 + e**z)")
+log_sigmoid = _function("log_sigmoid", "log(sigmoid(z))")
+
+
+def mish(z: Any) -> Traced:
+    """z * tanh(softplus(z)), in the maths of an operator."""
+    return z * tanh(softplus(z))
+
+
 tanhshrink = _function("tanhshrink", "z - tanh(z)")
 erf = _function("erf", "The error function of z")
 erfc = _function("erfc", "1 - erf(z)")

@@ -119,6 +119,7 @@ EVALUATE: dict[str, Callable] = {
     "dsigmoid": _quiet(_dsigmoid),
     "sech2": _quiet(_sech2),
     "softplus": _quiet(lambda z: np.logaddexp(0, z)),
+    "log_sigmoid": _quiet(lambda z: -np.logaddexp(0, -z)),
     "tanh": np.tanh,
     "tanhshrink": lambda z: z - np.tanh(z),
     "erf": erf,

@@ -135,7 +135,7 @@ def _log(a: Node) -> Node:
     if a.op == "add" and _is(a.args[1], 1.0):
         return build("log1p", a.args[0])
     if a.op == "sigmoid":
-        return negated(build("softplus", negated(a.args[0])))
+        return build("log_sigmoid", a.args[0])
     return make("log", a)
 
 

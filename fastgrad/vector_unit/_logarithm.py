@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._coefficients import ATANH, LOG
-from ._exponential import MANTISSA_BITS, MINUS_LN2_HIGH, MINUS_LN2_LOW, exp
+from ._coefficients import LOG
+from ._exponential import MANTISSA_BITS, MINUS_LN2_HIGH, MINUS_LN2_LOW
 from .lanes import (
     bits,
     fabs,
@@ -60,21 +60,6 @@ def log1p(x):
     f = fraction - one if x > like(x, LARGE) else fma(x, s, s - one)
     y = at_the_edges(total, log_of_product(to_float(k), f), x)
     return x if fabs(x) < like(x, LEAST_NORMAL) else y
-
-
-@lane
-def softplus(x):
-    """log(1 + e^x) = max(x, 0) + log(1 + e) with e = e^-|x|, within 1.82 and 1.5 ULP.
-
-    log(1 + e) is 2 atanh(s) with s = e / (2 + e), and 2s = e·(1 - s): it is e plus a part of e, so that a
-    subnormal e keeps its digits.
-    """
-    e = exp(-fabs(x))
-    s = e / (e + like(x, 2.0))
-    square = s * s
-    part = fma((like(x, 1.0) - s) * square, polynomial(square, ATANH), -s)
-    rest = fma(e, part, e)
-    return x + rest if x > 0 else rest
 
 
 @lane

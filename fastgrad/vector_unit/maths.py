@@ -38,7 +38,7 @@ from ._gaussian import (
     normal_pdf,
     normal_pdf_split,
 )
-from ._logarithm import log, log1p, softplus
+from ._logarithm import log, log1p
 from ._mish import (
     mish,
     mish_gate,
@@ -48,6 +48,7 @@ from ._mish import (
     mish_slope,
 )
 from ._power import pow
+from ._softplus import log_sigmoid, softplus
 from ._trigonometric import cos, sin
 from .gated import gelu, gelu_slope, scaled_sigmoid, sigmoid_slope, silu, silu_slope
 from .lanes import fabs as abs
@@ -72,6 +73,7 @@ __all__ = [
     "gelu_slope",
     "log",
     "log1p",
+    "log_sigmoid",
     "maximum",
     "minimum",
     "mish",

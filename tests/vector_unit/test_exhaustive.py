@@ -85,6 +85,7 @@ EXACT = {
     "log": mp.log,
     "log1p": mp.log1p,
     "softplus": lambda x: max(x, mp.mpf(0)) + mp.log1p(mp.exp(-abs(x))),
+    "log_sigmoid": lambda x: min(x, mp.mpf(0)) - mp.log1p(mp.exp(-abs(x))),
     "sigmoid": logistic,
     "sin": mp.sin,
     "cos": mp.cos,
