@@ -234,21 +234,32 @@ def _derivative(subject: _Subject, name: str) -> Row:
     if not subject.is_elementwise:
         return _compared_rows(subject, name, arrays, dy, np.asarray(got))
     x, here = arrays[place], subject.call(arrays)
-    steps = _STEP * np.maximum(np.abs(x), 1.0)
-    sides = []
-    for side in (1.0, -1.0):
-        moved = list(arrays)
-        moved[place] = x + side * steps
-        sides.append((subject.call(moved) - here) / (moved[place] - x))
-    right, left = sides
+    right, left = _quotients(subject, arrays, place, here, _STEP)
     middle, scale = (right + left) / 2, np.abs(right) + np.abs(left) + np.abs(here) + 1.0
-    kink = np.abs(right - left) > 1e-3 * scale
+    # What the two sides differ by is a 16th where the step is, unless there is a kink within it.
+    near_right, near_left = _quotients(subject, arrays, place, here, _STEP / 16)
+    jump, near_jump = np.abs(right - left), np.abs(near_right - near_left)
+    is_smooth = (jump < 1e-7 * scale) | ((near_jump < jump / 4) & (near_jump > jump / 64))
+    kink = ~is_smooth
     error = np.where(kink, 0.0, np.abs(got - middle) / scale)
     ok = bool((error < _QUOTIENT * 50).all())
     kinks = f", {int(kink.sum())} kinks" if kink.any() else ""
     worst = np.unravel_index(int(np.nanargmax(error)), error.shape)
     where = "" if ok else f" at {name} = {x[worst]:.6g}: {got[worst]:.6g}, not {middle[worst]:.6g}"
     return Row(f"derivative by {name}", ok, f"off by {error.max():.1e} of its terms{kinks}{where}")
+
+
+def _quotients(
+    subject: _Subject, arrays: Sequence[np.ndarray], place: int, here: np.ndarray, step: float
+) -> list[np.ndarray]:
+    """Difference quotients to the right and to the left."""
+    x, found = arrays[place], []
+    steps = step * np.maximum(np.abs(x), 1.0)
+    for side in (1.0, -1.0):
+        moved = list(arrays)
+        moved[place] = x + side * steps
+        found.append((subject.call(moved) - here) / (moved[place] - x))
+    return found
 
 
 def _compared_number(

@@ -1,0 +1,5 @@
+"""``python -m fastgrad``: the command line."""
+
+from .cli import main
+
+main()
