@@ -36,6 +36,8 @@ def _tangent(node: Node, tangents: list[Traced | None]) -> Traced | None:
     args = [Traced(arg) for arg in node.args]
     if node.op in _CHOICES:
         return _CHOICES[node.op](args, tangents)
+    if node.op == "mul" and (whole := _gate_slope(args, tangents)) is not None:
+        return whole
     partials = _PARTIALS[node.op](*args)
     terms = [
         p * t for p, t in zip(partials, tangents, strict=True) if p is not None and t is not None
@@ -110,6 +112,25 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "rounded": lambda z: (_number(1.0),),
     **dict.fromkeys(COMPARISONS, lambda a, b: (None, None)),
 }
+
+
+def _gate_slope(args: list[Traced], tangents: list[Traced | None]) -> Traced | None:
+    """The tangent of z·f(z) with that of z, a number, outside: f(z) + z·f'(z) is one instruction.
+
+    A tangent with lanes of its own may be infinite where f vanishes: it belongs into the products.
+    """
+    for z, gate, tangent in zip(args, args[::-1], tangents, strict=True):
+        if tangent is None or tangent.node.is_array:
+            continue
+        if gate.node.op in _GATES and gate.node.args == (z.node,):
+            (slope,) = _PARTIALS[gate.node.op](z)
+            assert slope is not None
+            return (gate + z * slope) * tangent
+    return None
+
+
+#: f of the z·f(z) that have such an instruction (`fastgrad.program.tails`).
+_GATES = ("sigmoid", "normal_cdf", "mish_gate")
 
 
 def _where(args: list[Traced], tangents: list[Traced | None]) -> Traced:
