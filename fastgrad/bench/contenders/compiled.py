@@ -16,7 +16,7 @@ import torch
 from torch._dynamo import config as dynamo_config
 from torch._inductor import config as inductor_config
 
-from fastgrad.bench.contenders import composed_norms, tensors
+from fastgrad.bench.contenders import composed_norms, tensors, torch_functions
 from fastgrad.bench.contenders.composed import swish
 from fastgrad.bench.contenders.protocol import CannotStart, Prepared, refuse_in_place, source
 from fastgrad.bench.families.normalization import NORM_CALLS

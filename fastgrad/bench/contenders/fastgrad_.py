@@ -11,7 +11,8 @@ import numpy as np
 import fastgrad
 from fastgrad.bench.contenders import fastgrad_norms
 from fastgrad.bench.contenders.arrays import bytes_kept
-from fastgrad.bench.contenders.protocol import Prepared, bind, call_text
+from fastgrad.bench.contenders.protocol import Prepared, as_tuple, bind, call_text
+from fastgrad.bench.families.activation_gradients import ACTIVATION_GRADIENTS
 from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.references import add
 from fastgrad.bench.workloads import Case
@@ -23,6 +24,7 @@ _CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "gelu": ("gelu", {}),
     "gelu_grad": ("gelu_grad", {}),
     "gelu_tanh_grad": ("gelu_grad", {"approximate": "tanh"}),
+    **{name: (name, {}) for name in ACTIVATION_GRADIENTS},
 }
 
 # Operators run forward and backward through `fastgrad.vjp`.
@@ -61,7 +63,7 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
         copy=np.copyto,
     )
     code = call_text(f"fastgrad.{name}", case.workload.inputs, keywords, case.mode, "out")
-    return Prepared(call, lambda result: (result,), code, restore)
+    return Prepared(call, as_tuple, code, restore)
 
 
 def _function(operator: str) -> tuple[str, Callable[..., Any], dict[str, Any]]:
