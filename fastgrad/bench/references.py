@@ -20,7 +20,7 @@ import fastgrad
 from fastgrad.bench.forms import Shape
 from fastgrad.program.expression import Node
 from fastgrad.program.interpret import interpret
-from fastgrad.program.optimize import build
+from fastgrad.program.optimize import build, negated
 from fastgrad.program.program import Program, Result
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -120,15 +120,23 @@ def _summed(terms: Expected, like: Array, times: int) -> Expected:
 
 def _of_terms(program: Program) -> Program:
     """The program with one result for each term of its own."""
-    value = program.results[0].value
-    if value.op == "mul" and value.args[1].name == "dy":
-        slope, dy = value.args
-        terms = tuple(build("mul", term, dy) for term in _summands(slope))
-    else:
-        terms = _summands(value)
+    terms = _terms(program.results[0].value)
     results = tuple(Result(f"term{index}", term) for index, term in enumerate(terms))
     return Program(program.name, program.operands, results)
 
 
-def _summands(value: Node) -> tuple[Node, ...]:
-    return value.args if value.op in ("add", "sub") else (value,)
+def _terms(value: Node) -> tuple[Node, ...]:
+    """What `value` is the sum of, where that is one or a factor of it is."""
+    if value.op == "add":
+        return value.args
+    if value.op == "sub":
+        minuend, subtrahend = value.args
+        return minuend, negated(subtrahend)
+    if value.op == "mul":
+        for factor, other in (value.args, value.args[::-1]):
+            # The difference of two operands is rounded once, whatever cancels.
+            if not all(one.op in ("operand", "const") for one in factor.args):
+                terms = _terms(factor)
+                if len(terms) > 1:
+                    return tuple(build("mul", term, other) for term in terms)
+    return (value,)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from fastgrad.bench.families.activation_gradients import ACTIVATION_GRADIENTS
 from fastgrad.bench.families.activations import ACTIVATIONS
+from fastgrad.bench.families.fused import FUSED_WORKLOADS
+from fastgrad.bench.families.losses import LOSS_WORKLOADS
 from fastgrad.bench.families.normalization import NORMALIZATION
 from fastgrad.bench.forms import Shape
 from fastgrad.bench.references import Reference, add
@@ -47,7 +49,13 @@ __all__ = [
 #: seconds to compile a case or to run it: a run without filters measures them in a few rows.
 KERNELS = ("torch", "torch-thp")
 
-WORKLOADS: dict[str, Workload] = {**ACTIVATIONS, **ACTIVATION_GRADIENTS, **NORMALIZATION}
+WORKLOADS: dict[str, Workload] = {
+    **ACTIVATIONS,
+    **ACTIVATION_GRADIENTS,
+    **FUSED_WORKLOADS,
+    **LOSS_WORKLOADS,
+    **NORMALIZATION,
+}
 
 # The bound of every row is the bandwidth of this one. It is no operator to compare.
 _STREAM = "stream_add"

@@ -26,12 +26,67 @@ def squared_relu(x):
 
 _WRITTEN = {"quick_gelu": quick_gelu, "squared_relu": squared_relu}
 
+
+def gelu_tanh(x):
+    return F.gelu(x, approximate="tanh")
+
+
+def swiglu(gate, up):
+    return F.silu(gate) * up
+
+
+def swiglu_packed(packed):
+    gate, up = packed.chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def geglu(gate, up):
+    return F.gelu(gate) * up
+
+
+def geglu_tanh(gate, up):
+    return F.gelu(gate, approximate="tanh") * up
+
+
+def reglu(gate, up):
+    return F.relu(gate) * up
+
+
+def add_gelu(x, bias):
+    return F.gelu(x + bias)
+
+
+def add_swish(x, bias):
+    return F.silu(x + bias)
+
+
+def add_relu(x, bias):
+    return F.relu(x + bias)
+
+
 #: The backward alone, of a graph that was recorded before.
 GRADIENTS: dict[str, Function] = {
+    "swish_grad": F.silu,
+    "gelu_grad": F.gelu,
+    "gelu_tanh_grad": gelu_tanh,
     **{f"{name}_grad": _WRITTEN.get(name) or getattr(F, name) for name in (*NAMES, "prelu")},
 }
 
-FORWARD_BACKWARD: dict[str, Function] = {"swish_forward_backward": F.silu}
+FORWARD_BACKWARD: dict[str, Function] = {
+    "swish_forward_backward": F.silu,
+    "swiglu_forward_backward": swiglu,
+    "swiglu_packed_forward_backward": swiglu_packed,
+    "geglu_forward_backward": geglu,
+    "geglu_tanh_forward_backward": geglu_tanh,
+    "reglu_forward_backward": reglu,
+    "glu_forward_backward": F.glu,
+    "add_gelu_forward_backward": add_gelu,
+    "add_swish_forward_backward": add_swish,
+    "add_relu_forward_backward": add_relu,
+    "mse_value_and_grad": F.mse_loss,
+    "huber_value_and_grad": F.huber_loss,
+    "bce_with_logits_value_and_grad": F.binary_cross_entropy_with_logits,
+}
 
 OPERATORS = frozenset([*GRADIENTS, *FORWARD_BACKWARD])
 
@@ -42,12 +97,11 @@ def prepare(
     compiler: Callable[[Function], Function] | None = None,
 ) -> Prepared:
     """Bind `inputs` to a function, compiled if there is a `compiler`."""
-    is_gradient = case.operator in GRADIENTS
-    function = (GRADIENTS if is_gradient else FORWARD_BACKWARD)[case.operator]
-    return bind(function, case, inputs, compiler)
+    function = {**GRADIENTS, **FORWARD_BACKWARD}[case.operator]
+    return by_autograd(function, case, inputs, compiler)
 
 
-def bind(
+def by_autograd(
     function: Function,
     case: Case,
     inputs: dict[str, np.ndarray],
@@ -57,7 +111,7 @@ def bind(
     name, definition = _named(function)
     if compiler:
         function = compiler(function)
-        definition += f"function = torch.compile({name}, dynamic=False)\n\n"
+        definition += f"{compiled_text(name)}\n\n"
         name = "function"
     code = definition + autograd_text(case, name)
     make = tensors.prepare_gradient
@@ -72,6 +126,11 @@ def _named(function: Function) -> tuple[str, str]:
     if of_torch:
         return f"torch.nn.functional.{of_torch[0]}", ""
     return function.__name__, f"{source(function)}\n\n"
+
+
+def compiled_text(name: str) -> str:
+    """How a user compiles a function for one shape."""
+    return f"function = torch.compile({name}, dynamic=False)"
 
 
 def autograd_text(case: Case, name: str) -> str:
