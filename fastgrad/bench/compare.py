@@ -27,7 +27,7 @@ from fastgrad.bench.repeat import compare_runs, differences, moved_table, summar
 from fastgrad.bench.report import markdown, print_report, print_table
 from fastgrad.bench.results import NoStoredRun, Results, load
 from fastgrad.bench.startup import measure_startup
-from fastgrad.bench.workloads import KERNELS, Case, Misfit, beside_all, group_of, plan
+from fastgrad.bench.workloads import KERNELS, Case, Misfit, beside_all, plan
 
 Groups = list[list[Case]]
 Progress = Callable[[Iterable[list[Case]], int], Iterable[list[Case]]]
@@ -170,14 +170,21 @@ def _groups(options: argparse.Namespace, before: Results | None) -> Groups:
     if options.op and not operators:
         return []
     if before:
-        stored = [(row.case.operator, row.case.shape, row.case.dtype) for row in before.rows]
-        planned = [group_of(*one) for one in dict.fromkeys(stored)]
+        planned = _groups_of(row.case for row in before.rows)
     elif options.workload == "articles":
         planned = plan_articles()
     else:
         full = options.workload == "full"
         return plan(operators, options.shape, options.dtype, full=full)
     return [cases for cases in planned if _is_chosen(cases[0], operators, options)]
+
+
+def _groups_of(cases: Iterable[Case]) -> Groups:
+    """Those that differ in mode alone together, in their order."""
+    groups: dict[tuple[Any, ...], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.operator, case.shape, case.dtype), []).append(case)
+    return list(groups.values())
 
 
 def _is_chosen(case: Case, operators: Sequence[str], options: argparse.Namespace) -> bool:

@@ -7,6 +7,7 @@ last: there the case says N×C×H×W all the same, so that one SHAPE means the s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,8 +51,8 @@ ELEMENTWISE = Form()
 
 
 @dataclass(frozen=True)
-class NormForm(Form):
-    """Operators over rows: whole items repeat, so that all rows of a reference are whole ones."""
+class WholeItems(Form):
+    """Whole items repeat, so that the sums of a reference are over whole ones."""
 
     def repeating(self, shape: Shape) -> Shape:
         items, item = shape[0], math.prod(shape[1:])
@@ -60,6 +61,57 @@ class NormForm(Form):
 
     def times(self, shape: Shape) -> int:
         return shape[0] // self.repeating(shape)[0]
+
+
+@dataclass(frozen=True)
+class Shaped(WholeItems):
+    """Elementwise, but for arrays that have a shape of their own.
+
+    Parameters
+    ----------
+    own : tuple of (str, callable)
+        The shape of an operand and of its gradient, by that of the case.
+    least_axes : int
+        Of the case.
+    """
+
+    own: tuple[tuple[str, Callable[[Shape], Shape]], ...]
+    least_axes: int = 1
+
+    def misfit(self, shape: Shape) -> str:
+        fits = len(shape) >= self.least_axes
+        return (
+            "" if fits else f"needs at least {self.least_axes} axes, rows and what each is added to"
+        )
+
+    def shape_of(self, name: str, shape: Shape) -> Shape:
+        own = dict(self.own)
+        return own[name.removeprefix("d")](shape) if name.removeprefix("d") in own else shape
+
+
+def a_row(shape: Shape) -> Shape:
+    """The last axis alone: a bias."""
+    return shape[-1:]
+
+
+def one_number(shape: Shape) -> Shape:
+    """An array of one element: a trained number."""
+    return (1,)
+
+
+def nothing(shape: Shape) -> Shape:
+    """No axes: a loss."""
+    return ()
+
+
+def doubled(shape: Shape) -> Shape:
+    """Two halves along the last axis."""
+    return (*shape[:-1], 2 * shape[-1])
+
+
+@dataclass(frozen=True)
+class NormForm(WholeItems):
+    """Operators over rows."""
 
     @property
     def row_axes(self) -> tuple[int, ...]:

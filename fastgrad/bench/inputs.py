@@ -22,16 +22,27 @@ _DEVIATIONS = {
     "residual": 2.0,
     "sum": 2.0,
     "dsum": 1.0,
+    "weight": 0.1,
+    "gate": 2.0,
+    "up": 1.0,
+    "packed": 2.0,
+    "bias": 0.5,
+    "target": 0.5,
 }
-_MEANS = {"gamma": 1.0}
+_MEANS = {"gamma": 1.0, "weight": 0.25, "target": 0.5}
+
+# Labels are probabilities, many of them certain.
+_LIMITS = {"target": (0.0, 1.0)}
 
 
 @functools.cache
 def values(name: str, dtype: str, seed: int) -> np.ndarray:
-    """One period of the input `name`, normally distributed."""
+    """One period of the input `name`, normally distributed, within its limits if it has any."""
     stream = np.random.default_rng([seed, list(_DEVIATIONS).index(name)])
-    drawn = _DEVIATIONS[name] * stream.standard_normal(PERIOD)
-    return (_MEANS.get(name, 0.0) + drawn).astype(DTYPES[dtype])
+    drawn = _MEANS.get(name, 0.0) + _DEVIATIONS[name] * stream.standard_normal(PERIOD)
+    if name in _LIMITS:
+        drawn = drawn.clip(*_LIMITS[name])
+    return drawn.astype(DTYPES[dtype])
 
 
 def input_arrays(case: Case, seed: int) -> dict[str, np.ndarray]:

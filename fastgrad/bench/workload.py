@@ -55,6 +55,8 @@ class Workload:
         What its results are, in float64: `Reference` or `NormReference`.
     modes : tuple of str
         Those that are measured, interleaved.
+    selected_modes : tuple of str
+        Those of a run that is not asked for anything; all where it is empty.
     selection : mapping
         The shapes of each dtype that a run measures unless it is asked for something else.
     beside_all : mapping
@@ -72,6 +74,7 @@ class Workload:
     arrays_moved: int
     results: tuple[Any, ...]
     modes: tuple[str, ...] = ("out",)
+    selected_modes: tuple[str, ...] = ()
     selection: Selection = field(default_factory=lambda: REPRESENTATIVE)
     beside_all: Selection = field(default_factory=lambda: {"float32": (FEATURE_MAP,)})
     sizes: tuple[Shape, ...] = SIZES

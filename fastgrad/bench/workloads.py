@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fastgrad.bench.families.activation_gradients import ACTIVATION_GRADIENTS
 from fastgrad.bench.families.activations import ACTIVATIONS
+from fastgrad.bench.families.fused import FUSED_WORKLOADS
+from fastgrad.bench.families.losses import LOSS_WORKLOADS
 from fastgrad.bench.families.normalization import NORMALIZATION
 from fastgrad.bench.forms import Shape
 from fastgrad.bench.references import Reference, add
@@ -46,7 +49,13 @@ __all__ = [
 #: seconds to compile a case or to run it: a run without filters measures them in a few rows.
 KERNELS = ("torch", "torch-thp")
 
-WORKLOADS: dict[str, Workload] = {**ACTIVATIONS, **NORMALIZATION}
+WORKLOADS: dict[str, Workload] = {
+    **ACTIVATIONS,
+    **ACTIVATION_GRADIENTS,
+    **FUSED_WORKLOADS,
+    **LOSS_WORKLOADS,
+    **NORMALIZATION,
+}
 
 # The bound of every row is the bandwidth of this one. It is no operator to compare.
 _STREAM = "stream_add"
@@ -127,8 +136,9 @@ def plan(
     for operator in operators:
         for shape in shapes:
             _check_fits(operator, shape)
+    selects = not (operators or shapes or dtypes or full)
     return [
-        group_of(operator, shape, dtype)
+        group_of(operator, shape, dtype, WORKLOADS[operator].selected_modes if selects else ())
         for operator in operators or WORKLOADS
         for dtype, of_dtype in _selected(WORKLOADS[operator], shapes, dtypes, full).items()
         for shape in of_dtype
@@ -141,9 +151,9 @@ def beside_all(case: Case) -> bool:
     return case.shape in case.workload.beside_all.get(case.dtype, ())
 
 
-def group_of(operator: str, shape: Shape, dtype: str) -> list[Case]:
-    """One case a mode of the operator."""
-    return [Case(operator, shape, dtype, mode) for mode in WORKLOADS[operator].modes]
+def group_of(operator: str, shape: Shape, dtype: str, modes: Sequence[str] = ()) -> list[Case]:
+    """One case a mode: one of `modes`, or else of all that the operator has."""
+    return [Case(operator, shape, dtype, mode) for mode in modes or WORKLOADS[operator].modes]
 
 
 def _selected(

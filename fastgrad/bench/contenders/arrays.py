@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 
-def bytes_kept(pullback_of: Callable[[np.ndarray], Any], x: np.ndarray) -> int:
+def bytes_kept(pullback_of: Callable[..., Any], *operands: np.ndarray) -> int:
     """Bytes of the arrays that live on in the pullback alone, whatever it is made of.
 
     Parameters
     ----------
     pullback_of : callable
-        Runs forward from its argument and returns what backward needs, and nothing else.
+        Runs forward from its arguments and returns what backward needs, and nothing else.
     """
-    pullback_of(x)  # whatever is compiled or cached at a first call
+    pullback_of(*operands)  # whatever is compiled or cached at a first call
     tracemalloc.start()
     try:
-        pullback = pullback_of(x.copy())
+        pullback = pullback_of(*(operand.copy() for operand in operands))
         gc.collect()
         of_arrays = tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)
         kept = tracemalloc.take_snapshot().filter_traces([of_arrays])

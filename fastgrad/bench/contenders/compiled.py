@@ -9,44 +9,24 @@ import functools
 import os
 import shutil
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch._dynamo import config as dynamo_config
 from torch._inductor import config as inductor_config
 
-from fastgrad.bench.contenders import composed_norms, tensors
-from fastgrad.bench.contenders.composed import swish
-from fastgrad.bench.contenders.protocol import CannotStart, Prepared, refuse_in_place, source
+from fastgrad.bench.contenders import composed, composed_norms, tensors, torch_functions
+from fastgrad.bench.contenders.protocol import CannotStart, Prepared, refuse_in_place
+from fastgrad.bench.contenders.torch_functions import Function
 from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.workloads import Case
 
-Function = Callable[..., torch.Tensor]
+_FORWARD: dict[str, Function] = {"silu": F.silu, "gelu": F.gelu}
 
-silu = torch.nn.functional.silu
-gelu = torch.nn.functional.gelu
-gelu_tanh = functools.partial(gelu, approximate="tanh")
-
-# Function, and what a user writes for it.
-_SWISH = (swish, f"{source(swish)}\n\nfunction = torch.compile(swish, dynamic=False)")
-_SILU = (silu, "function = torch.compile(torch.nn.functional.silu, dynamic=False)")
-_GELU = (gelu, "function = torch.compile(torch.nn.functional.gelu, dynamic=False)")
-_GELU_TANH = (
-    gelu_tanh,
-    'gelu = functools.partial(torch.nn.functional.gelu, approximate="tanh")\n'
-    "function = torch.compile(gelu, dynamic=False)",
+OPERATORS = frozenset(
+    [*_FORWARD, *composed.FORWARD_BACKWARD, *torch_functions.OPERATORS, *NORM_CALLS]
 )
-
-_FORWARD: dict[str, tuple[Function, str]] = {"silu": _SILU, "gelu": _GELU}
-_GRADIENT: dict[str, tuple[Function, str]] = {
-    "swish_grad": _SILU,
-    "gelu_grad": _GELU,
-    "gelu_tanh_grad": _GELU_TANH,
-}
-_FORWARD_BACKWARD: dict[str, tuple[Function, str]] = {"swish_forward_backward": _SWISH}
-
-OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD, *NORM_CALLS])
 
 # Cases of a run are more than the handful of shapes and dtypes after which PyTorch would run a
 # function uncompiled, without a word.
@@ -72,7 +52,7 @@ def _try_compiler() -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of what PyTorch itself still uses
-            _compile(silu)(torch.ones(64))
+            _compile(F.silu)(torch.ones(64))
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise CannotStart(f"torch.compile does not work with {name!r}: {reason}") from error
@@ -82,23 +62,14 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
     refuse_in_place(case)
     if case.operator in NORM_CALLS:
         return composed_norms.prepare(case, inputs, _compile)
-    if case.operator in _FORWARD_BACKWARD:
-        function, code = _FORWARD_BACKWARD[case.operator]
-        code = f"{code}\n\ny = function(x)\n(dx,) = torch.autograd.grad(y, x, dy)"
-        return tensors.prepare_forward_backward(_compile(function), inputs, code)
-    if case.operator in _GRADIENT:
-        return _prepare_gradient(*_GRADIENT[case.operator], inputs)
-    function, code = _FORWARD[case.operator]
+    if case.operator in composed.FORWARD_BACKWARD:
+        return composed.prepare(case, inputs, _compile)
+    if case.operator in torch_functions.OPERATORS:
+        return torch_functions.prepare(case, inputs, _compile)
+    function = _FORWARD[case.operator]
     call = functools.partial(_compile(function), tensors.to_tensor(inputs["x"]))
-    return Prepared(call, lambda y: (tensors.to_array(y),), f"{code}\ny = function(x)")
-
-
-def _prepare_gradient(function: Function, code: str, inputs: dict[str, np.ndarray]) -> Prepared:
-    code = (
-        f"{code}\ny = function(x)  # before, untimed\n"
-        "(dx,) = torch.autograd.grad(y, x, dy, retain_graph=True)"
-    )
-    return tensors.prepare_gradient(_compile(function), inputs, code)
+    code = torch_functions.compiled_text(f"torch.nn.functional.{case.operator}")
+    return Prepared(call, lambda y: (tensors.to_array(y),), f"{code}\n\ny = function(x)")
 
 
 def _compile(function: Function) -> Function:

@@ -5,12 +5,15 @@ Each entry is the code that papers and tutorials show; the report prints it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
 from fastgrad.bench.contenders import composed_norms
-from fastgrad.bench.contenders.protocol import Prepared, source
-from fastgrad.bench.contenders.tensors import prepare_forward_backward, start
+from fastgrad.bench.contenders.protocol import Prepared
+from fastgrad.bench.contenders.tensors import start
+from fastgrad.bench.contenders.torch_functions import Function, by_autograd
 from fastgrad.bench.workloads import Case
 
 __all__ = ["OPERATORS", "prepare", "start"]
@@ -20,17 +23,22 @@ def swish(x, beta=1.0):
     return x * torch.sigmoid(beta * x)
 
 
+def own(x):
+    return 0.9 * x * torch.sigmoid(1.3 * x + 0.2)
+
+
 # A forward alone is nothing that autodiff could run.
-_FORWARD_BACKWARD = {"swish_forward_backward": swish}
+FORWARD_BACKWARD = {"swish_forward_backward": swish, "own_operator_forward_backward": own}
 
-OPERATORS = frozenset([*_FORWARD_BACKWARD, *composed_norms.DIFFERENTIATED])
+OPERATORS = frozenset([*FORWARD_BACKWARD, *composed_norms.DIFFERENTIATED])
 
 
-def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
+def prepare(
+    case: Case,
+    inputs: dict[str, np.ndarray],
+    compiler: Callable[[Function], Function] | None = None,
+) -> Prepared:
+    """Bind `inputs` to the composed code, compiled if there is a `compiler`."""
     if case.operator in composed_norms.DIFFERENTIATED:
-        return composed_norms.prepare(case, inputs)
-    function = _FORWARD_BACKWARD[case.operator]
-    code = (
-        f"{source(function)}\n\ny = {function.__name__}(x)\n(dx,) = torch.autograd.grad(y, x, dy)"
-    )
-    return prepare_forward_backward(function, inputs, code)
+        return composed_norms.prepare(case, inputs, compiler)
+    return by_autograd(FORWARD_BACKWARD[case.operator], case, inputs, compiler)

@@ -11,7 +11,10 @@ import numpy as np
 import fastgrad
 from fastgrad.bench.contenders import fastgrad_norms
 from fastgrad.bench.contenders.arrays import bytes_kept
-from fastgrad.bench.contenders.protocol import Prepared, bind, call_text
+from fastgrad.bench.contenders.protocol import Prepared, as_tuple, bind, call_text, source
+from fastgrad.bench.families.activation_gradients import ACTIVATION_GRADIENTS
+from fastgrad.bench.families.fused import FUSED, Fused
+from fastgrad.bench.families.losses import LOSSES
 from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.references import add
 from fastgrad.bench.workloads import Case
@@ -23,16 +26,16 @@ _CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "gelu": ("gelu", {}),
     "gelu_grad": ("gelu_grad", {}),
     "gelu_tanh_grad": ("gelu_grad", {"approximate": "tanh"}),
+    **{name: (name, {}) for name in ACTIVATION_GRADIENTS},
 }
-
-# Operators run forward and backward through `fastgrad.vjp`.
-_FORWARD_BACKWARD = {"swish_forward_backward": "swish"}
-
 
 # The streaming bound.
 _STREAM = "stream_add"
 
-OPERATORS = frozenset([*_CALLS, *_FORWARD_BACKWARD, *NORM_CALLS, _STREAM])
+# Operators run forward and backward through `fastgrad.vjp`.
+_FORWARD_BACKWARD = {"swish_forward_backward": Fused(fastgrad.swish), **FUSED}
+
+OPERATORS = frozenset([*_CALLS, *_FORWARD_BACKWARD, *LOSSES, *NORM_CALLS, _STREAM])
 
 
 def start(threads: int) -> dict[str, str]:
@@ -51,6 +54,8 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
         return fastgrad_norms.prepare(case, inputs)
     if case.operator in _FORWARD_BACKWARD:
         return _prepare_forward_backward(_FORWARD_BACKWARD[case.operator], inputs)
+    if case.operator in LOSSES:
+        return _prepare_loss(LOSSES[case.operator][0], inputs)
     name, function, keywords = _function(case.operator)
     call, restore = bind(
         functools.partial(function, **keywords),
@@ -61,7 +66,7 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
         copy=np.copyto,
     )
     code = call_text(f"fastgrad.{name}", case.workload.inputs, keywords, case.mode, "out")
-    return Prepared(call, lambda result: (result,), code, restore)
+    return Prepared(call, as_tuple, code, restore)
 
 
 def _function(operator: str) -> tuple[str, Callable[..., Any], dict[str, Any]]:
@@ -71,18 +76,42 @@ def _function(operator: str) -> tuple[str, Callable[..., Any], dict[str, Any]]:
     return name, getattr(fastgrad, name), keywords
 
 
-def _prepare_forward_backward(name: str, inputs: dict[str, np.ndarray]) -> Prepared:
-    operator = getattr(fastgrad, name)
-    dy, x = inputs["dy"], inputs["x"]
+def _prepare_forward_backward(fused: Fused, inputs: dict[str, np.ndarray]) -> Prepared:
+    dy, *operands = inputs.values()
+    _, *names = inputs
+    gradients = ", ".join(f"d{name}" for name in names)
+    if fused.name:
+        forward, backward = (getattr(fastgrad, f"{fused.name}{end}") for end in ("", "_grad"))
+        text = ", ".join(names)
+        return Prepared(
+            lambda: (forward(*operands), *as_tuple(backward(dy, *operands))),
+            tuple,
+            f"y = fastgrad.{fused.name}({text})\n{gradients} = fastgrad.{fused.name}_grad(dy, {text})",
+        )
+    operator, keywords = fused.operator, fused.keywords
 
-    def forward_backward() -> tuple[np.ndarray, np.ndarray]:
-        y, pullback = fastgrad.vjp(operator, x)
-        (dx,) = pullback(dy)
-        return y, dx
+    def forward_backward() -> tuple[np.ndarray, ...]:
+        y, pullback = fastgrad.vjp(operator, *operands, **keywords)
+        return y, *pullback(dy)
 
-    def pullback_of(x: np.ndarray) -> Any:
-        _, pullback = fastgrad.vjp(operator, x)
+    def pullback_of(*operands: np.ndarray) -> Any:
+        _, pullback = fastgrad.vjp(operator, *operands, **keywords)
         return pullback
 
-    code = f"y, pullback = fastgrad.vjp(fastgrad.{name}, x)\n(dx,) = pullback(dy)"
-    return Prepared(forward_backward, tuple, code, bytes_kept=lambda: bytes_kept(pullback_of, x))
+    of_fastgrad = hasattr(fastgrad, operator.__name__)
+    name = f"fastgrad.{operator.__name__}" if of_fastgrad else operator.__name__
+    definition = "" if of_fastgrad else f"{source(operator.function)}\n\n"
+    call = call_text("fastgrad.vjp", [name, *names], keywords, "allocate", "")
+    taken = gradients if len(names) > 1 else f"({gradients},)"
+    return Prepared(
+        forward_backward,
+        tuple,
+        f"{definition}y, pullback = {call}\n{taken} = pullback(dy)",
+        bytes_kept=lambda: bytes_kept(pullback_of, *operands),
+    )
+
+
+def _prepare_loss(name: str, inputs: dict[str, np.ndarray]) -> Prepared:
+    call = functools.partial(getattr(fastgrad, name).value_and_grad, *inputs.values())
+    code = f"value, dx = fastgrad.{name}.value_and_grad({', '.join(inputs)})"
+    return Prepared(call, lambda results: tuple(map(np.asarray, results)), code)

@@ -11,7 +11,7 @@ import numpy as np
 
 import fastgrad
 from fastgrad.bench.contenders.arrays import bytes_kept
-from fastgrad.bench.contenders.protocol import Prepared
+from fastgrad.bench.contenders.protocol import Prepared, as_tuple
 from fastgrad.bench.families.normalization import NORM_CALLS
 from fastgrad.bench.forms import PARAMETERS
 from fastgrad.bench.norms import NormCall
@@ -29,7 +29,7 @@ def prepare(case: Case, inputs: Arrays) -> Prepared:
 def _forward(call: NormCall, inputs: Arrays) -> Prepared:
     name, told = call.norm.name, call.norm.keywords
     text = f"{', '.join(call.results)} = {_text(name, inputs, told)}"
-    return Prepared(_bound(name, inputs, told), _several, text)
+    return Prepared(_bound(name, inputs, told), as_tuple, text)
 
 
 def _gradient(call: NormCall, inputs: Arrays) -> Prepared:
@@ -71,10 +71,6 @@ def _forward_backward(call: NormCall, inputs: Arrays) -> Prepared:
     gradients = ", ".join(call.norm.gradients)
     code = f"y, pullback = fastgrad.vjp(fastgrad.{call.norm.name}, {arguments})\n{gradients} = pullback(dy)"
     return Prepared(forward_backward, tuple, code, bytes_kept=lambda: bytes_kept(pullback_of, x))
-
-
-def _several(results: Any) -> tuple[np.ndarray, ...]:
-    return results if isinstance(results, tuple) else (results,)
 
 
 def _is_named(name: str) -> bool:

@@ -91,6 +91,11 @@ def library(module: str) -> Any:
         raise CannotStart(f"{error.name} is not installed: make peers") from None
 
 
+def as_tuple(results: Any) -> tuple[Any, ...]:
+    """The results of a call that returns one or a tuple of them."""
+    return results if isinstance(results, tuple) else (results,)
+
+
 def refuse_in_place(case: Case) -> None:
     """Leave `case` out if it asks for a result over an input, which a library does not have."""
     if case.mode == "in-place":

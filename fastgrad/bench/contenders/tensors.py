@@ -56,17 +56,23 @@ AS_STORED = View(lambda tensor: tensor, lambda tensor: tensor)
 CHANNELS_LAST = View(_channels_second, _channels_last)
 
 
-class Operands(NamedTuple):
-    """The gradients of results that come in, and what is differentiated."""
+#: Operands of which nobody wants the gradient.
+CONSTANTS = ("target",)
 
-    incoming: list[torch.Tensor]
+
+class Operands(NamedTuple):
+    """The gradients of results that come in, what a function takes, and what of it is differentiated."""
+
+    incoming: list[torch.Tensor] | None
     operands: list[torch.Tensor]
+    wrt: list[torch.Tensor]
 
 
 def _operands(inputs: dict[str, np.ndarray], view: View) -> Operands:
     tensors = {name: view.of_stored(to_tensor(array)) for name, array in inputs.items()}
     incoming = [tensors.pop(name) for name in ("dy", "dsum") if name in tensors]
-    return Operands(incoming, [tensor.requires_grad_() for tensor in tensors.values()])
+    wrt = [tensor.requires_grad_() for name, tensor in tensors.items() if name not in CONSTANTS]
+    return Operands(incoming or None, list(tensors.values()), wrt)
 
 
 def prepare_forward_backward(
@@ -76,11 +82,11 @@ def prepare_forward_backward(
     view: View = AS_STORED,
 ) -> Prepared:
     """`function` and its backward by PyTorch's autograd, as a training step runs them."""
-    incoming, operands = _operands(inputs, view)
+    incoming, operands, wrt = _operands(inputs, view)
 
     def forward_backward() -> tuple[torch.Tensor, ...]:
         y = function(*operands)
-        return y, *torch.autograd.grad(y, operands, incoming)
+        return y, *torch.autograd.grad(y, wrt, incoming)
 
     return Prepared(
         forward_backward,
@@ -97,10 +103,10 @@ def prepare_gradient(
     view: View = AS_STORED,
 ) -> Prepared:
     """The backward of `function` alone, by a graph that was recorded before."""
-    incoming, operands = _operands(inputs, view)
+    incoming, operands, wrt = _operands(inputs, view)
     results = function(*operands)
     return Prepared(
-        lambda: torch.autograd.grad(results, operands, incoming, retain_graph=True),
+        lambda: torch.autograd.grad(results, wrt, incoming, retain_graph=True),
         lambda gradients: to_arrays(map(view.stored, gradients)),
         code,
     )
