@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import itertools
@@ -139,6 +140,15 @@ class Operator:
             self, self.__name__, self._backward, ("dy",), ("wrt", *axis, "out")
         )
         self.__signature__ = inspect.signature(self._call)
+        if not (self.__module__ or "").startswith("fastgrad."):
+            self._try()
+
+    def _try(self) -> None:
+        """Trace it for every choice: what cannot become a program is told where it is written."""
+        for own in itertools.product(*(self.choices[name] for name in self.static)):
+            # A function may use names that its module defines further down.
+            with contextlib.suppress(NameError):
+                self._trace(None, (), dict(zip(self.static, own, strict=True)))
 
     def __repr__(self) -> str:
         return f"<fastgrad operator {self.__name__}{self.__signature__}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import numbers
@@ -271,7 +272,11 @@ def rowwise(function: Callable) -> RowOperator:
     axes = inspect.Parameter("axes", inspect.Parameter.KEYWORD_ONLY, default=1)
     own = signature.replace(parameters=[*signature.parameters.values(), axes])
     bind.__signature__ = own  # type: ignore[attr-defined]  # what inspect asks for first
-    return RowOperator(kernels, bind)
+    operator = RowOperator(kernels, bind)
+    # What cannot become a program is told where it is written; a name may be defined further down.
+    with contextlib.suppress(NameError):
+        _ = operator.program
+    return operator
 
 
 #: Arguments that every operator and its gradient have beside their operands.

@@ -178,6 +178,17 @@ class Traced:
     def __iter__(self):
         raise TraceError("an operand is one lane of an array: it cannot be looped over or indexed")
 
+    def __array__(self, *_, **__):
+        raise TraceError("an operand is no array while its operator is traced")
+
+    def __array_function__(self, function, types, args, keywords):
+        if function is np.where and len(args) == 3 and not keywords:
+            return emit("where", *args)
+        raise TraceError(
+            f"np.{function.__name__} takes arrays, an operand is one lane of one; "
+            "a reduction over a row is for @fastgrad.rowwise"
+        )
+
     __array_priority__ = 1000
 
     def __array_ufunc__(self, ufunc, method, *inputs, **keywords):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .derive import derivative
+from .explain import called
 from .expression import RANDOM, REDUCTIONS, ROW_LENGTH, Node, const, operand, walk
 from .maths import Traced, TraceError, _node, as_number
 from .optimize import build, negated, reuse_products, split_factors
@@ -37,7 +38,7 @@ Kinds = Mapping[str, str]
 
 def trace_rows(function: Callable, name: str, kinds: Kinds) -> RowProgram:
     """The forward program of `function`, which returns a value, or values, for every lane."""
-    traced = function(*(Traced(_operand(own, kinds)) for own in kinds))
+    traced = called(function, *(Traced(_operand(own, kinds)) for own in kinds))
     values = traced if isinstance(traced, tuple) else (traced,)
     if traced is None or not values:
         raise TraceError(f"{name} must return a value for every lane, got {traced!r}")

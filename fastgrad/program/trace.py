@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .derive import derivative
+from .explain import called
 from .expression import REDUCTIONS, Node, const, operand, walk
 from .maths import Traced, TraceError, _node, as_number
 from .optimize import build, reuse_products
@@ -60,7 +61,7 @@ def trace_given_backward(
     number_dy: bool = False,
 ) -> Program:
     """The backward program of a function that gives the slopes for every operand, by hand."""
-    traced = function(*map(Traced, forward.operands), **static)
+    traced = called(function, *map(Traced, forward.operands), **static)
     given = tuple(traced) if isinstance(traced, tuple | list) else (traced,)
     if len(given) != len(forward.operands):
         raise TraceError(
@@ -117,7 +118,11 @@ def _gradient_name(forward: Program, name: str) -> str:
 
 
 def _run(function: Callable, operands: tuple[Node, ...], static: Mapping[str, Any]) -> Node:
-    result = function(*map(Traced, operands), **static)
-    if result is None or isinstance(result, tuple):
-        raise TraceError(f"{function.__name__} must return one value, got {result!r}")
-    return as_number(_node(result))
+    result = called(function, *map(Traced, operands), **static)
+    if not isinstance(result, Traced):
+        raise TraceError(
+            f"{function.__name__} must return one value made of its operands, got {result!r}"
+        )
+    if not result.node.is_array:
+        raise TraceError(f"{function.__name__} returns what depends on no array: {result!r}")
+    return as_number(result.node)

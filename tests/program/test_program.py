@@ -396,11 +396,10 @@ def test_what_cannot_be_an_operator_is_told(text, message):
     ("function", "message"),
     [
         (lambda x: x if x > 0 else -x, r"where\(condition, a, b\)"),
-        (lambda x: np.sin(x), r"np.sin has no vector instruction"),
-        (lambda x: x**0.3, r"exp\(0.3 \* log\(x\)\)"),
+        (lambda x: np.arcsin(x), r"np.arcsin has no vector instruction"),
         (lambda x: sum(x), r"cannot be looped over"),
         (lambda x: x + "1", r"takes operands and numbers, got str"),
-        (lambda x: None, r"must return one value"),
+        (lambda x: None, r"must return one value made of its operands, got None"),
     ],
 )
 def test_what_cannot_be_traced_is_told(function, message):
