@@ -48,3 +48,6 @@ ACTIVATION_GRADIENTS: dict[str, Workload] = {
         form=Shaped((("weight", one_number),)),
     ),
 }
+
+#: Every activation's backward: what the numbers to reach about all of them count.
+GRADIENTS = ("swish_grad", "gelu_grad", "gelu_tanh_grad", *ACTIVATION_GRADIENTS)
