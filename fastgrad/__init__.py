@@ -9,6 +9,8 @@ from ._version import __version__
 from .functional._activations import (
     gelu,
     gelu_grad,
+    mish,
+    mish_grad,
     quick_gelu,
     quick_gelu_grad,
     silu,
@@ -30,6 +32,7 @@ from .functional._clipped import (
     softshrink,
     softshrink_grad,
 )
+from .functional._dropout import add_dropout, add_dropout_grad, dropout, dropout_grad
 from .functional._fused import (
     add_gelu,
     add_gelu_grad,
@@ -80,6 +83,7 @@ from .functional._normalization import (
     rms_norm_grad,
 )
 from .functional._operator import Operator, elementwise
+from .functional._quantization import fake_quantize, fake_quantize_grad
 from .functional._rectifiers import (
     celu,
     celu_grad,
@@ -97,6 +101,7 @@ from .functional._rectifiers import (
     squared_relu_grad,
 )
 from .functional._row_operator import RowOperator, rowwise
+from .functional._seeded_operator import SeededOperator, seeded
 from .functional._show import show
 from .functional._sigmoids import (
     logsigmoid,
@@ -123,7 +128,10 @@ __all__ = [
     "LossOperator",
     "Operator",
     "RowOperator",
+    "SeededOperator",
     "__version__",
+    "add_dropout",
+    "add_dropout_grad",
     "add_gelu",
     "add_gelu_grad",
     "add_layer_norm",
@@ -141,9 +149,13 @@ __all__ = [
     "cache",
     "celu",
     "celu_grad",
+    "dropout",
+    "dropout_grad",
     "elementwise",
     "elu",
     "elu_grad",
+    "fake_quantize",
+    "fake_quantize_grad",
     "geglu",
     "geglu_grad",
     "gelu",
@@ -178,6 +190,8 @@ __all__ = [
     "logsigmoid_grad",
     "loss",
     "maths",
+    "mish",
+    "mish_grad",
     "mse_loss",
     "mse_loss_grad",
     "prelu",
@@ -193,6 +207,7 @@ __all__ = [
     "rms_norm",
     "rms_norm_grad",
     "rowwise",
+    "seeded",
     "selu",
     "selu_grad",
     "set_block_size",

@@ -42,6 +42,29 @@ def swish_terms(x, beta=1.0):
 
 
 @np.errstate(all="ignore")
+def mish(x):
+    gate = mish_gate(x)
+    return _limit(x * gate, gate)
+
+
+@np.errstate(all="ignore")
+def mish_gate(x):
+    """tanh(softplus(x)) with e = e^-|x|, without a difference."""
+    e = np.exp(-np.abs(x))
+    below = e * (e + 2) / (e * (e + 2) + 2)
+    return np.where(x < 0, below, (1 + 2 * e) / (1 + 2 * e * (1 + e)))
+
+
+@np.errstate(all="ignore")
+def mish_terms(x):
+    e = np.exp(-np.abs(x))
+    below = 4 * e * (1 + e) / (e * (e + 2) + 2) ** 2
+    slope = np.where(x < 0, below, 4 * e * e * (1 + e) / (1 + 2 * e * (1 + e)) ** 2)
+    slope = np.where(np.isnan(x), x, slope)
+    return mish_gate(x), _limit(x * slope, slope)
+
+
+@np.errstate(all="ignore")
 def swish_beta_slope(x, beta=1.0):
     slope = sigmoid(beta * x) * sigmoid(-beta * x)
     return _limit(x * x * slope, slope)

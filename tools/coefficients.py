@@ -121,6 +121,48 @@ FITS = {
         mp.sqrt(2) - 1 + mp.mpf(2) ** -12,
         {"float32": 7, "float64": 18},
     ),
+    "atanh": Fit(
+        # of u = s*s; relative to atanh(s)/s
+        lambda u: (
+            (mp.atanh(mp.sqrt(u)) / mp.sqrt(u) - 1) / u if u > mp.mpf(10) ** -30 else mp.mpf(1) / 3
+        ),
+        lambda u: u,
+        mp.mpf(0),
+        mp.mpf(1) / 9 + mp.mpf(2) ** -12,
+        {"float32": 3, "float64": 9},
+    ),
+    "atanh_tail": Fit(
+        # of z = s*s; relative to atanh(s)/s
+        lambda z: (
+            (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1 - z / 3) / z**2
+            if z > mp.mpf(10) ** -15
+            else mp.mpf(1) / 5 + z / 7
+        ),
+        lambda z: z**2,
+        mp.mpf(0),
+        (mp.sqrt(2) - 1) ** 4 + mp.mpf(2) ** -12,
+        {"float32": 2, "float64": 8},
+    ),
+    "sin": Fit(
+        # of z = r*r
+        lambda z: (
+            (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z > mp.mpf(10) ** -30 else -mp.mpf(1) / 6
+        ),
+        lambda z: z,
+        mp.mpf(0),
+        (mp.pi / 4 + mp.mpf(2) ** -12) ** 2,
+        {"float32": 2, "float64": 6},
+    ),
+    "cos": Fit(
+        # of z = r*r
+        lambda z: (
+            (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2 if z > mp.mpf(10) ** -20 else mp.mpf(1) / 24
+        ),
+        lambda z: z**2 / mp.cos(mp.sqrt(z)),
+        mp.mpf(0),
+        (mp.pi / 4 + mp.mpf(2) ** -12) ** 2,
+        {"float32": 2, "float64": 6},
+    ),
     "erf": Fit(
         # of s = x*x
         lambda s: (mp.erf(mp.sqrt(s)) / mp.sqrt(s) if s else TWO_OVER_SQRT_PI) - 1,

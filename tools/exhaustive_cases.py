@@ -19,7 +19,7 @@ from fastgrad.vector_unit.lanes import lane, like
 
 #: Public names that have no plain result of one operand: two operands, or the parts of a product. The
 #: parts go through `scaled` in tests/vector_unit.
-NOT_UNARY = {"maximum", "minimum", "scaled", "scaled2"} | {
+NOT_UNARY = {"maximum", "minimum", "pow", "scaled", "scaled2"} | {
     name for name in maths.__all__ if name.endswith("_split")
 }
 #: Errors of subnormal results are stated in their spacings, for all functions, and for gates and slopes.
@@ -120,6 +120,19 @@ def silu_slope(x: Array) -> tuple[Array, Array]:
     return sigmoid(x), product(x, sigmoid_derivative(x))
 
 
+def mish_gate(x: Array) -> Array:
+    """tanh(softplus(x)) without a difference, e = e^-|x|."""
+    e = decay(x)
+    above = (1 + 2 * e) / (1 + 2 * e * (1 + e))
+    return np.where(x < 0, e * (e + 2) / (e * (e + 2) + 2), above)
+
+
+def mish_gate_slope(x: Array) -> Array:
+    e = decay(x)
+    above = 4 * e * e * (1 + e) / (1 + 2 * e * (1 + e)) ** 2
+    return np.where(x < 0, 4 * e * (1 + e) / (e * (e + 2) + 2) ** 2, above)
+
+
 def gelu(x: Array) -> Array:
     return product(x, sp.ndtr(x))
 
@@ -152,6 +165,7 @@ def slope_weighted_by_one(z):
 CASES = (
     Case("abs", maths.abs, np.abs, 0.0),
     Case("floor", maths.floor, np.floor, 0.0),
+    Case("round", maths.round, np.rint, 0.0),
     Case("sqrt", maths.sqrt, np.sqrt, 0.5),
     Case("reciprocal", maths.reciprocal, np.reciprocal, 0.5),
     Case("rsqrt", maths.rsqrt, lambda x: 1 / np.sqrt(x)),
@@ -161,6 +175,9 @@ CASES = (
     Case("log", maths.log, np.log),
     Case("log1p", maths.log1p, np.log1p),
     Case("softplus", maths.softplus, softplus),
+    Case("log_sigmoid", maths.log_sigmoid, lambda x: -softplus(-x)),
+    Case("sin", maths.sin, np.sin),
+    Case("cos", maths.cos, np.cos),
     Case("sigmoid", maths.sigmoid, sigmoid),
     Case("dsigmoid", maths.dsigmoid, sigmoid_derivative),
     Case("tanh", maths.tanh, np.tanh),
@@ -175,6 +192,15 @@ CASES = (
     Case("silu_slope", maths.silu_slope, silu_slope, 5.0),
     Case("gelu", maths.gelu, gelu, 5.0),
     Case("gelu_slope", maths.gelu_slope, gelu_slope, 5.0),
+    Case("mish_gate", maths.mish_gate, mish_gate, 4.0),
+    Case("mish_gate_slope", maths.mish_gate_slope, mish_gate_slope, 5.0),
+    Case("mish", maths.mish, lambda x: product(x, mish_gate(x)), 4.0),
+    Case(
+        "mish_slope",
+        maths.mish_slope,
+        lambda x: (mish_gate(x), product(x, mish_gate_slope(x))),
+        5.0,
+    ),
     Case("scaled_sigmoid(z, z)", scaled_by_itself, silu, 4.0),
     Case("scaled_sigmoid(1, z)", scaled_by_one, sigmoid, 4.0),
     Case("sigmoid_slope(z, z)", slope_weighted_by_itself, silu_slope, 5.1),

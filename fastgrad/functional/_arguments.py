@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -231,16 +231,17 @@ def choose(value: Any, name: str, choices: Sequence[str]) -> str:
     return str(value)
 
 
-def require(holds: Any, message: str, *given: Any) -> None:
-    """Check what must hold of a parameter, for a number or for each channel.
+def require(parameters: Sequence[Any], holds: Callable, message: str) -> None:
+    """Check what must hold of parameters, of numbers or of each channel.
 
     Raises
     ------
     ValueError
-        With `message`, formatted with what was given.
+        With `message`, formatted with the parameters.
     """
-    if holds is not True and not np.all(holds):
-        raise ValueError(message.format(*given))
+    found = holds(*parameters)
+    if found is not True and not np.all(found):
+        raise ValueError(message.format(*parameters))
 
 
 def check_outs(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..program import maths as m
-from ._arguments import require
 from ._gradient import gradient_of
 from ._operator import elementwise
 
@@ -103,12 +102,10 @@ def hardtanh(x, min_val=-1.0, max_val=1.0):
     return m.where(x <= min_val, min_val, m.where(x >= max_val, max_val, x))
 
 
-@hardtanh.validate
-def _hardtanh_parameters(min_val, max_val):
-    require(min_val <= max_val, "min_val of hardtanh must be at most max_val, got {}, {}",
-            min_val, max_val)  # fmt: skip
-
-
+hardtanh.require(
+    lambda min_val, max_val: min_val <= max_val,
+    "min_val of hardtanh must be at most max_val, got {}, {}",
+)
 hardtanh_grad = gradient_of(
     hardtanh, "(1 where min_val < x < max_val, else 0)", "0 at the kinks, `min_val` and `max_val`."
 )
@@ -280,11 +277,7 @@ def softshrink(x, lambd=0.5):
     return m.where(m.abs(x) <= lambd, 0.0, m.where(x > 0, x - lambd, x + lambd))
 
 
-@softshrink.validate
-def _softshrink_parameters(lambd):
-    require(lambd >= 0, "lambd of softshrink must not be negative, got {}", lambd)
-
-
+softshrink.require(lambda lambd: lambd >= 0, "lambd of softshrink must not be negative, got {}")
 softshrink_grad = gradient_of(
     softshrink, "(0 where |x| <= lambd, else 1)", "0 at the kinks, |x| = lambd."
 )

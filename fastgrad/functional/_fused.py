@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..program import maths as m
 from ._activations import gelu, swish
 from ._operator import elementwise
+from ._rectifiers import relu
 
 __all__ = [
     "add_gelu",
@@ -99,8 +99,7 @@ def add_relu(x, bias):
     -----
     Backward keeps `x` and `bias` alone.
     """
-    z = x + bias
-    return m.where(z <= 0.0, 0.0, z)
+    return relu(x + bias)
 
 
 # Compiled ahead by `warmup`: the usual call adds one row to all.

@@ -10,6 +10,7 @@ from typing import Any
 from ..program import maths as m
 from ._activations import gelu, silu
 from ._gated_operator import gated
+from ._rectifiers import relu
 
 __all__ = [
     "geglu",
@@ -114,7 +115,7 @@ def reglu(gate, up):
     ----------
     Shazeer, "GLU Variants Improve Transformer", arXiv:2002.05202.
     """
-    return m.where(gate <= 0.0, 0.0, gate) * up
+    return relu(gate) * up
 
 
 @gated

@@ -15,7 +15,7 @@ from ..program.program import Program
 from ..program.trace import loss_program
 from ._arguments import as_number, choose, native
 from ._operands import Operands
-from ._operator import Operator, with_signature
+from ._operator import Operator, Specialisation, with_signature
 from ._run import ProgramRunner
 
 __all__ = ["LossOperator", "loss"]
@@ -46,6 +46,10 @@ def loss(function: Callable | None = None, /, **choices: Sequence[str]) -> Any:
     if function is None:
         return functools.partial(loss, **choices)
     return LossOperator(function, dict(choices))
+
+
+#: Kernels of a reduction: of the loss or of its gradient, and of both in one pass.
+_SUM, _VALUE = "of a sum", "of a sum, with its value"
 
 
 class LossOperator(Operator):
@@ -141,6 +145,29 @@ class LossOperator(Operator):
         is_one = wrt is None or isinstance(wrt, str)
         return value, gradients[0] if is_one else gradients
 
+    def specialisations(self, everything: bool = True) -> list[Specialisation]:
+        """All kernels, as `Operator.specialisations`; those of a reduction say so among their choices."""
+        found = super().specialisations(everything)
+        first = self.arrays[:1]
+        reduced = []
+        for own in (
+            found if everything else [own for own in found if own.wrt in (None, self.arrays)]
+        ):
+            wrts = [own.wrt] if everything else [first if own.wrt else None]
+            for wrt in wrts:
+                kinds = (_SUM, _VALUE) if wrt else (_SUM,)
+                reduced += [own._replace(wrt=wrt, static=(*own.static, kind)) for kind in kinds]
+        return [*found, *reduced] if everything else reduced
+
+    def prepare(self, own: Specialisation, dtype: np.dtype) -> None:
+        """Compile a kernel, or load it from the cache, without calling it."""
+        kind = own.static[-1] if own.static else ""
+        if kind not in (_SUM, _VALUE):
+            return super().prepare(own, dtype)
+        with_value = own.wrt is None or kind == _VALUE
+        key = (own.wrt, with_value, False, own.channels, own.static[:-1])
+        self._runner_for(key).prepare(dtype)
+
     def _with_gradients(
         self, dy: float, bound: _Bound, reduction: str, names: tuple, out: Any, with_value: bool
     ) -> tuple[Any, tuple]:
@@ -168,7 +195,11 @@ class LossOperator(Operator):
         operands: Operands,
         static: tuple[str, ...],
     ) -> ProgramRunner:
-        key = (wrt, with_value, reduction == "none", self._channels(operands), static)
+        return self._runner_for(
+            (wrt, with_value, reduction == "none", self._channels(operands), static)
+        )
+
+    def _runner_for(self, key: tuple) -> ProgramRunner:
         if key not in self._loss_runners:
             self._loss_runners[key] = ProgramRunner(self._loss_program(*key))
         return self._loss_runners[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ from ._arguments import as_operand, check_outs, check_same, precision_of
 from ._operands import Operands
 
 __all__ = ["ProgramRunner", "together"]
+
+#: What is derived from a shape is remembered for so many of them.
+_remembered = functools.lru_cache(maxsize=1024)
 
 _ndarray, _empty, _may_share_memory = np.ndarray, memory.empty, np.may_share_memory
 # Bits of `ndarray.flags.num`.
@@ -95,6 +99,36 @@ class ProgramRunner:
         walk(everything, numbers, size, in_place, get_block_size())
         return out
 
+    def plain_all(
+        self, arrays: Sequence[Any], numbers: Sequence[float], outs: Sequence[Any]
+    ) -> dict[str, np.ndarray] | None:
+        """As `plain`, for any number of results; sums over all elements in float64.
+
+        Parameters
+        ----------
+        outs : sequence of (ndarray or None)
+            For the results of full shape; none of them in place.
+        """
+        x = arrays[0]
+        walk = self._walks.get(x.dtype) if type(x) is _ndarray else None
+        if walk is None or not x.size:
+            return None
+        results = [_empty(x.shape, x.dtype) if out is None else out for out in outs]
+        everything = [*arrays, *results]
+        for array in everything:
+            if type(array) is not _ndarray or array.dtype is not x.dtype or array.shape != x.shape:
+                return None
+            if array.flags.num & _PLAIN != _PLAIN:
+                return None
+        for place, out in enumerate(outs):
+            others = everything[: len(arrays) + place]
+            if out is not None and not (out.flags.writeable and _are_apart(out, others)):
+                return None
+        ones = (1,) * len(self._summed)
+        flat = [array.ravel() for array in everything] if x.ndim != 1 else everything
+        sums = walk(flat, numbers, x.size, False, get_block_size(), None, ones, ones)
+        return dict(zip([*self._full, *self._summed], [*results, *sums], strict=True))
+
     def run(
         self, operands: Operands, dy: Any = None, outs: Sequence[Any] = ()
     ) -> dict[str, np.ndarray]:
@@ -141,9 +175,10 @@ class ProgramRunner:
         """Walk everything in one launch; returns the sums."""
         shape, size = inputs[0].shape, inputs[0].size
         if self._summed:
-            kept = [_kept(name, operands) for name in self._summed]
-            axes = order_of_sums(shape, kept)
-            widths, inners = zip(*(sum_sizes(shape, own, axes) for own in kept), strict=True)
+            kept = tuple([_kept(name, operands) for name in self._summed])
+            axes, widths, inners = plan_of_sums(shape, kept)
+        elif self.program.is_random:  # by the index of an element, whatever the order in memory
+            axes, widths, inners = tuple(range(len(shape))), (), ()
         else:
             axes, widths, inners = memory_order(results[0]), (), ()
         if size == 0:
@@ -158,14 +193,20 @@ class ProgramRunner:
         return walk(flat, numbers, size, in_place, get_block_size(), where, widths, inners)
 
 
+def _are_apart(out: np.ndarray, others: Sequence[np.ndarray]) -> bool:
+    return not any(_may_share_memory(out, other) for other in others)
+
+
 def together(names: Sequence[str], operands: Operands) -> list[list[str]]:
     """`names`, parted into those whose gradients one launch can sum: mostly all of them."""
+    if not operands.spread:
+        return [list(names)]
     shape = operands.x.shape
     launches: list[list[str]] = []
     for name in names:
         for own in launches:
-            kept = [_kept(one, operands) for one in (*own, name) if one not in operands.full]
-            if _can_sum(shape, kept):
+            summed = [one for one in (*own, name) if one not in operands.full]
+            if can_sum(shape, tuple([_kept(one, operands) for one in summed])):
                 own.append(name)
                 break
         else:
@@ -179,9 +220,21 @@ def _kept(name: str, operands: Operands) -> frozenset[int]:
     return frozenset() if own is None else own.kept(operands.x.shape)
 
 
-def _can_sum(shape: tuple[int, ...], kept: Sequence[frozenset[int]]) -> bool:
+@_remembered
+def can_sum(shape: tuple[int, ...], kept: tuple[frozenset[int], ...]) -> bool:
+    """Whether one launch can take sums that keep the axes `kept`."""
     axes = order_of_sums(shape, kept)
     return all(_is_block(shape, own, axes) for own in kept)
+
+
+@_remembered
+def plan_of_sums(
+    shape: tuple[int, ...], kept: tuple[frozenset[int], ...]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The order of the axes; for each sum its length, and how many elements in a row share one of its own."""
+    axes = order_of_sums(shape, kept)
+    sizes = [sum_sizes(shape, own, axes) for own in kept]
+    return axes, tuple(width for width, _ in sizes), tuple(inner for _, inner in sizes)
 
 
 def order_of_sums(shape: tuple[int, ...], kept: Sequence[frozenset[int]]) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from ..program import maths as m
-from ._arguments import require
 from ._gradient import gradient_of
 from ._operator import elementwise
 
@@ -89,7 +88,7 @@ def logsigmoid(x):
     >>> fastgrad.logsigmoid_grad(np.ones(3), np.array([-np.inf, 0.0, np.inf]))
     array([1. , 0.5, 0. ])
     """
-    return -m.softplus(-x)
+    return m.log_sigmoid(x)
 
 
 logsigmoid_grad = gradient_of(logsigmoid, "sigmoid(-x)")
@@ -214,11 +213,7 @@ def softplus(x, beta=1.0, threshold=20.0):
     return m.where(z > threshold, x, m.softplus(z) / beta)
 
 
-@softplus.validate
-def _softplus_parameters(beta, threshold):
-    require(beta != 0, "beta of softplus must not be 0, got {}", beta)
-
-
+softplus.require(lambda beta, threshold: beta != 0, "beta of softplus must not be 0, got {}")
 softplus_grad = gradient_of(softplus, "(1 where beta·x > threshold, else sigmoid(beta·x))")
 
 
@@ -261,7 +256,11 @@ def softsign(x):
 
 @softsign.backward
 def _softsign_slope(x):
-    """1/(1 + |x|)². The derived one, 1/(1 + |x|) - |x|/(1 + |x|)², cancels: see the measured error below."""
+    """1/(1 + |x|)², at most 3.4 ULP off in float32.
+
+    The derived one, 1/(1 + |x|) - |x|/(1 + |x|)², cancels: 147 ULP off below |x| = 100, and no digit is
+    left from 1e7 on.
+    """
     inverse = m.reciprocal(1 + m.abs(x))
     return (inverse * inverse,)
 

@@ -11,14 +11,38 @@ import numpy as np
 from ..runtime import pool
 from ..runtime.threads import get_num_threads
 from ..vector_unit.precision import PRECISIONS
-from . import _activations, _clipped, _fused, _gated, _normalization, _rectifiers, _sigmoids
+from . import (
+    _activations,
+    _clipped,
+    _dropout,
+    _fused,
+    _gated,
+    _losses,
+    _normalization,
+    _quantization,
+    _rectifiers,
+    _sigmoids,
+)
 from ._operator import Operator, Specialisation
 from ._row_operator import RowOperator
+from ._variants import LossVariants
 
 __all__ = ["warmup"]
 
 _Op = Operator | RowOperator
-_FAMILIES = (_activations, _rectifiers, _clipped, _sigmoids, _gated, _fused, _normalization)
+_Known = Operator | RowOperator | LossVariants
+_FAMILIES = (
+    _activations,
+    _rectifiers,
+    _clipped,
+    _sigmoids,
+    _gated,
+    _fused,
+    _dropout,
+    _losses,
+    _quantization,
+    _normalization,
+)
 _Job = tuple[_Op, Specialisation, np.dtype]
 
 
@@ -76,21 +100,22 @@ def warmup(
     return len(jobs)
 
 
-def _known() -> dict[str, _Op]:
+def _known() -> dict[str, _Op | LossVariants]:
     values = {name: getattr(module, name) for module in _FAMILIES for name in module.__all__}
-    return {name: value for name, value in values.items() if isinstance(value, _Op)}
+    return {name: value for name, value in values.items() if isinstance(value, _Known)}
 
 
 def _operators(ops: Any) -> list[_Op]:
     known = _known()
     if ops is None:
-        return list(known.values())
-    several = [ops] if isinstance(ops, str | _Op) or not isinstance(ops, Iterable) else ops
-    return [_operator(op, known) for op in several]
+        ops = known.values()
+    several = [ops] if isinstance(ops, str | _Known) or not isinstance(ops, Iterable) else ops
+    found = [_operator(op, known) for op in several]
+    return [one for op in found for one in (op.operators if isinstance(op, LossVariants) else [op])]
 
 
-def _operator(op: Any, known: dict[str, _Op]) -> _Op:
-    if isinstance(op, _Op):
+def _operator(op: Any, known: dict[str, _Op | LossVariants]) -> _Op | LossVariants:
+    if isinstance(op, _Known):
         return op
     name = op if isinstance(op, str) else getattr(op, "__name__", None)
     if name is not None and name.removesuffix("_grad") in known and not isinstance(op, type):

@@ -20,6 +20,9 @@ _BUFFER_IN = (
     "ub_{name} = np.empty(min(block_size, size) if layouts[{row}, 0] != DENSE else 0, np.{kind})"
 )
 _BUFFER_OUT = "ub_{name} = np.empty(min(block_size, size), np.{kind})"
+#: Random numbers are made for whole groups: at most one more at either end of a tile.
+_BUFFER_RANDOM = "ub_{name} = np.empty(min(block_size, size) + 2 * GROUP, np.float32)"
+_TILE_RANDOM = "{name}_t = random_tile(ub_{name}, seed, start, m)"
 _TILE_IN = "{name}_t = tile_of({name}, ub_{name}, layouts[{row}], shape, start, m)"
 _TILE_OUT = """\
 direct_{name} = store != STREAMED and layouts[{row}, 0] == DENSE
@@ -73,7 +76,15 @@ _TAKEN = frozenset(
             "tile_at",
             "run_at",
         ),
-        *("in_part", "scatter", "stream_out", "store_fence", "add_to_channels"),
+        *(
+            "seed",
+            "random_tile",
+            "in_part",
+            "scatter",
+            "stream_out",
+            "store_fence",
+            "add_to_channels",
+        ),
         # The walk over rows.
         *("rows", "per_unit", "length", "run", "span", "row_groups", "channels", "per_partial"),
         *("block", "parts", "part", "row", "piece", "pieces", "count", "other", "origin", "offset"),
@@ -123,12 +134,15 @@ class Fields:
     ----------
     operands, results, sums, numbers : tuple of (str, str)
         Array operands, results of their shape, results summed over lanes, numbers.
+    random : str
+        What the random numbers of a tile are called, where the program takes a seed.
     """
 
     operands: tuple[Field, ...]
     results: tuple[Field, ...]
     sums: tuple[Field, ...]
     numbers: tuple[Field, ...]
+    random: str = ""
 
     @property
     def _arrays(self) -> tuple[Field, ...]:
@@ -139,17 +153,21 @@ class Fields:
         """The signature's tail."""
         arrays = [f"{kind}[::1]" for _, kind in (*self.operands, *self.results)]
         partials = ["float64[:, ::1]" for _ in self.sums]
-        return ", ".join([*arrays, *partials, *(kind for _, kind in self.numbers)])
+        seed = ["int64"] if self.random else []
+        return ", ".join([*arrays, *partials, *(kind for _, kind in self.numbers), *seed])
 
     @property
     def arguments(self) -> str:
         """The arguments' names."""
-        return ", ".join(name for name, _ in (*self._arrays, *self.numbers))
+        seed = ["seed"] if self.random else []
+        return ", ".join([*(name for name, _ in (*self._arrays, *self.numbers)), *seed])
 
     @property
     def body_arguments(self) -> str:
         """What the body is called with for one tile."""
         tiles = [f"{name}_t" for name, _ in self._arrays]
+        if self.random:
+            tiles.insert(len(self.operands), f"{self.random}_t")
         return ", ".join([*tiles, *(name for name, _ in self.numbers)])
 
     def overlap(self) -> str:
@@ -164,8 +182,10 @@ class Fields:
 
     def buffers(self, indent: int) -> str:
         """Allocate UB: a tile for each operand that is gathered and each result that is staged."""
-        return self._each(_BUFFER_IN, self.operands, indent) + self._each(
-            _BUFFER_OUT, self.results, indent
+        return (
+            self._each(_BUFFER_IN, self.operands, indent)
+            + self._each(_BUFFER_OUT, self.results, indent)
+            + self._if_random(_BUFFER_RANDOM, indent)
         )
 
     def layouts(self) -> list[str]:
@@ -175,13 +195,18 @@ class Fields:
     def tiles_in(self, indent: int, named: bool = False) -> str:
         """Name the tiles of operands and results; `named`: after the lines of `layouts`."""
         tile_in = _TILE_IN.replace("layouts[{row}]", "layout_{row}") if named else _TILE_IN
-        return self._each(tile_in, self.operands, indent) + self._each(
-            _TILE_OUT, self.results, indent
+        return (
+            self._each(tile_in, self.operands, indent)
+            + self._each(_TILE_OUT, self.results, indent)
+            + self._if_random(_TILE_RANDOM, indent)
         )
 
     def tiles_out(self, indent: int) -> str:
         """Copy staged results to memory."""
         return self._each(_COPY_OUT, self.results, indent)
+
+    def _if_random(self, template: str, indent: int) -> str:
+        return f"{'':{indent}}{template.format(name=self.random)}\n" if self.random else ""
 
     def _each(self, template: str, fields: Sequence[Field], indent: int) -> str:
         rows = {name: row for row, (name, _) in enumerate((*self.operands, *self.results))}

@@ -12,6 +12,7 @@ from ..runtime.modules import load_module
 from ..vector_unit.precision import Precision
 from .cost import nanoseconds
 from .emit import body_source, header_source
+from .expression import RANDOM
 from .program import Program
 from .text import instructions_text
 
@@ -54,4 +55,5 @@ def _fields(program: Program, precision: Precision) -> Fields:
         results=tuple((local_name(name), precision.storage) for name in full),
         sums=tuple((local_name(name), precision.compute) for name in summed),
         numbers=tuple((local_name(name), precision.compute) for name in program.numbers),
+        random=local_name(RANDOM.name) if program.is_random else "",
     )

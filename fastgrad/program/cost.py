@@ -26,12 +26,20 @@ FUNCTIONS = {
     "tanh": (0.38, 0.97),
     "tanhshrink": (0.61, 2.18),
     "sech2": (0.58, 1.39),
-    "softplus": (0.85, 3.18),
+    "softplus": (0.39, 1.46),
+    "log_sigmoid": (0.40, 1.46),
     "erf": (0.81, 2.88),
     "erfc": (0.68, 2.43),
     "normal_cdf": (0.72, 2.49),
     "normal_pdf": (0.22, 0.70),
     "exp_neg_square": (0.21, 0.65),
+    "pow": (1.8, 6.0),
+    "sin": (1.4, 8.0),
+    "cos": (1.4, 8.0),
+    "mish": (0.43, 1.12),
+    "mish_slope": (0.51, 1.40),
+    "mish_gate": (0.42, 1.13),
+    "mish_gate_slope": (0.77, 1.94),
     "silu": (0.29, 0.86),
     "silu_slope": (0.33, 0.90),
     "sigmoid_slope": (0.42, 1.03),
@@ -47,17 +55,22 @@ FACTORS = {
     "normal_cdf": (0.91, 3.01),
     "normal_pdf": (0.48, 0.87),
     "exp_neg_square": (0.29, 0.83),
+    "mish_gate": (0.69, 1.50),
+    "mish_gate_slope": (0.85, 2.05),
 }
 #: An addition, and a read or a write with its cast.
 _SIMPLE = (0.02, 0.04)
 _MOVE = (0.04, 0.08)
+#: A random number, by counting.
+_RANDOM = 0.35
 
 
 def nanoseconds(program: Program, precision: Precision) -> float:
     """The estimate for one element."""
     moves = (len(program.arrays) + len(program.results)) * move_cost(precision)
     instructions = program.lowered.instructions
-    return moves + sum(instruction_cost(node.op, precision) for node in instructions)
+    random = _RANDOM if program.is_random else 0.0
+    return moves + random + sum(instruction_cost(node.op, precision) for node in instructions)
 
 
 def move_cost(precision: Precision) -> float:

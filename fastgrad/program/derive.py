@@ -36,6 +36,8 @@ def _tangent(node: Node, tangents: list[Traced | None]) -> Traced | None:
     args = [Traced(arg) for arg in node.args]
     if node.op in _CHOICES:
         return _CHOICES[node.op](args, tangents)
+    if node.op == "mul" and (whole := _gate_slope(args, tangents)) is not None:
+        return whole
     partials = _PARTIALS[node.op](*args)
     terms = [
         p * t for p, t in zip(partials, tangents, strict=True) if p is not None and t is not None
@@ -56,6 +58,24 @@ def _sigmoid_slope(z: Traced) -> Traced:
     return m.sigmoid(z) * m.sigmoid(-z)
 
 
+def _mish_gate_bend(z: Traced) -> Traced:
+    """The second derivative of tanh(s), s = softplus(z): (1 - tanh²(s))·σ(z)·(σ(-z) - 2 tanh(s)·σ(z))."""
+    slope = m.emit("mish_gate_slope", z)
+    return slope * (m.sigmoid(-z) - 2.0 * m.emit("mish_gate", z) * m.sigmoid(z))
+
+
+def _pow_by_base(a: Traced, b: Traced) -> Traced:
+    """b·a^(b - 1), a known exponent in its simplest form."""
+    exponent = b.node.value - 1.0 if b.node.op == "const" else b - 1.0
+    return b * a**exponent
+
+
+def _pow_by_exponent(a: Traced, b: Traced) -> Traced:
+    """a^b·log(a), 0 where a^b is: at a = 0 the limit for a positive exponent."""
+    y = m.emit("pow", a, b)
+    return m.where(y == 0.0, 0.0, y * m.log(a))
+
+
 #: Partial derivatives for each operand, of instructions that are smooth.
 _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "add": lambda a, b: (_number(1.0), _number(1.0)),
@@ -71,7 +91,10 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "log1p": lambda z: (m.reciprocal(1.0 + z),),
     "sigmoid": lambda z: (_sigmoid_slope(z),),
     "softplus": lambda z: (m.sigmoid(z),),
+    "log_sigmoid": lambda z: (m.sigmoid(-z),),
     "tanh": lambda z: (_sigmoid_slope(2.0 * z) * 4.0,),
+    "mish_gate": lambda z: (m.emit("mish_gate_slope", z),),
+    "mish_gate_slope": lambda z: (_mish_gate_bend(z),),
     "tanhshrink": lambda z: (m.tanh(z) * m.tanh(z),),
     "erf": lambda z: (m.exp_neg_square(z) * (2 / math.sqrt(math.pi)),),
     "erfc": lambda z: (m.exp_neg_square(z) * (-2 / math.sqrt(math.pi)),),
@@ -79,12 +102,35 @@ _PARTIALS: dict[str, Callable[..., tuple[Traced | None, ...]]] = {
     "normal_pdf": lambda z: (-z * m.normal_pdf(z),),
     "exp_neg_square": lambda z: (-2.0 * z * m.exp_neg_square(z),),
     "reciprocal": lambda z: (-m.reciprocal(z) * m.reciprocal(z),),
+    "pow": lambda a, b: (_pow_by_base(a, b), _pow_by_exponent(a, b)),
+    "sin": lambda z: (m.cos(z),),
+    "cos": lambda z: (-m.sin(z),),
     "sqrt": lambda z: (m.rsqrt(z) * 0.5,),
     "rsqrt": lambda z: (m.rsqrt(z) * -0.5 / z,),
     "floor": lambda z: (None,),
+    "round": lambda z: (None,),
     "rounded": lambda z: (_number(1.0),),
     **dict.fromkeys(COMPARISONS, lambda a, b: (None, None)),
 }
+
+
+def _gate_slope(args: list[Traced], tangents: list[Traced | None]) -> Traced | None:
+    """The tangent of z·f(z) with that of z, a number, outside: f(z) + z·f'(z) is one instruction.
+
+    A tangent with lanes of its own may be infinite where f vanishes: it belongs into the products.
+    """
+    for z, gate, tangent in zip(args, args[::-1], tangents, strict=True):
+        if tangent is None or tangent.node.is_array:
+            continue
+        if gate.node.op in _GATES and gate.node.args == (z.node,):
+            (slope,) = _PARTIALS[gate.node.op](z)
+            assert slope is not None
+            return (gate + z * slope) * tangent
+    return None
+
+
+#: f of the z·f(z) that have such an instruction (`fastgrad.program.tails`).
+_GATES = ("sigmoid", "normal_cdf", "mish_gate")
 
 
 def _where(args: list[Traced], tangents: list[Traced | None]) -> Traced:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..kernels.template import local_name
 from ..vector_unit.precision import Precision
-from .expression import Node
+from .expression import RANDOM, Node
 from .program import Program
 from .tails import DECAYING
 
@@ -28,6 +28,7 @@ from fastgrad.vector_unit import maths as vu
 from fastgrad.vector_unit.data_copy import in_part, run_at, scatter, store_fence, stream_out, tile_of
 from fastgrad.vector_unit.lanes import lane
 from fastgrad.vector_unit.memory import borrowed, read, tile_at, window, write
+from fastgrad.vector_unit.random import GROUP, random_tile
 from fastgrad.vector_unit.reductions import add_to_channels
 
 f = np.{compute}
@@ -77,7 +78,8 @@ def body_source(program: Program, precision: Precision) -> str:
     """The fused loop of `program`: a function of operand tiles, result tiles and numbers."""
     lowered = program.lowered
     results = [result.name for result in sorted(lowered.results, key=lambda r: r.reduced)]
-    names = [*program.arrays, *results, *program.numbers]
+    random = [RANDOM.name] if program.is_random else []
+    names = [*program.arrays, *random, *results, *program.numbers]
     return _BODY.format(
         arguments=", ".join(map(local_name, names)),
         first=local_name(results[0]),
@@ -92,6 +94,7 @@ def _lines(program: Program, precision: Precision) -> list[str]:
         names[node] = _leaf(node) or f"v{len(lines)}"
         if node.op == "operand" and node.is_array:
             cast = "" if node.name in program.channels else precision.load
+            cast = "f" if node is RANDOM else cast
             name = local_name(node.name)
             names[node] = f"{name}_i"
             lines.append(f"{name}_i = " + _cast(cast, f"read({name}, i)"))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 __all__ = [
     "COMPARISONS",
+    "RANDOM",
     "REDUCTIONS",
     "ROW_LENGTH",
     "Node",
@@ -87,6 +88,9 @@ def make(op: str, *args: Node) -> Node:
     """The node of instruction `op` over `args`, as it is: nothing is simplified here."""
     return _intern(op, args, is_array=op not in REDUCTIONS and any(arg.is_array for arg in args))
 
+
+#: A number in [0, 1) for each lane, made of a seed and the lane's index. No user's operand has such a name.
+RANDOM = operand("_random", True)
 
 #: The number of lanes of a row. No operand of a user's has such a name.
 ROW_LENGTH = operand("_row_length", False)

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .expression import COMPARISONS, Node, const
+from .expression import COMPARISONS, RANDOM, Node, const
 from .optimize import build, negated
 
 __all__ = [
     "TraceError",
     "Traced",
     "abs",
+    "cos",
     "emit",
     "erf",
     "erfc",
@@ -31,14 +32,21 @@ __all__ = [
     "floor",
     "log",
     "log1p",
+    "log_sigmoid",
     "maximum",
     "mean",
     "minimum",
+    "mish",
     "normal_cdf",
     "normal_pdf",
+    "pow",
+    "random",
     "reciprocal",
+    "round",
     "rsqrt",
     "sigmoid",
+    "sin",
+    "softplus",
     "sqrt",
     "sum",
     "tanh",
@@ -73,6 +81,10 @@ def emit(op: str, *args: Any) -> Traced:
 def as_number(node: Node) -> Node:
     """A condition that is computed with, as in ``x * (x > 0)``, is 1 or 0."""
     return build("where", node, const(1.0), const(0.0)) if node.op in COMPARISONS else node
+
+
+#: Powers up to this one are products.
+_MOST_PRODUCTS = 64
 
 
 class Traced:
@@ -120,18 +132,22 @@ class Traced:
         return emit("abs", self)
 
     def __pow__(self, exponent):
-        if not isinstance(exponent, int | float | np.number) or not math.isfinite(exponent):
-            raise TraceError(
-                f"x ** n takes a number n known when the operator is made: {exponent!r}"
-            )
+        if isinstance(exponent, Traced) and exponent.node.op == "const":
+            exponent = exponent.node.value
+        if not isinstance(exponent, numbers.Real) or not math.isfinite(exponent):
+            return emit("pow", self, exponent)
+        exponent = float(exponent)
         if exponent == 0.5:
             return emit("sqrt", self)
         if exponent == -0.5:
             return emit("rsqrt", self)
-        if exponent != int(exponent):
-            raise TraceError(f"x ** {exponent}: write exp({exponent} * log(x)) for a positive x")
+        if exponent != int(exponent) or builtins.abs(exponent) > _MOST_PRODUCTS:
+            return emit("pow", self, exponent)
         power = _integer_power(self, builtins.abs(int(exponent)))
         return power if exponent >= 0 else emit("reciprocal", power)
+
+    def __rpow__(self, base):
+        return emit("exp2", self) if base == 2 else emit("pow", base, self)
 
     def __lt__(self, other):
         return emit("less", self, other)
@@ -166,9 +182,11 @@ class Traced:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
         op = _UFUNCS.get(ufunc.__name__)
+        if method == "__call__" and not keywords and ufunc.__name__ in ("power", "float_power"):
+            return inputs[0] ** inputs[1]
         if method != "__call__" or keywords or op is None:
             raise TraceError(
-                f"np.{ufunc.__name__} has no vector instruction; there are: {', '.join(_UFUNCS)}"
+                f"np.{ufunc.__name__} has no vector instruction; there are: {', '.join(_UFUNCS)}, power"
             )
         if ufunc.__name__ == "negative":
             return -inputs[0]
@@ -192,7 +210,8 @@ _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "mul",
     "square": "mul", "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log1p": "log1p",
     "tanh": "tanh", "reciprocal": "reciprocal", "sqrt": "sqrt", "absolute": "abs", "fabs": "abs",
-    "floor": "floor", "minimum": "minimum", "maximum": "maximum", "less": "less",
+    "floor": "floor", "sin": "sin", "cos": "cos",
+    "rint": "round", "minimum": "minimum", "maximum": "maximum", "less": "less",
     "less_equal": "less_equal", "greater": "greater", "greater_equal": "greater_equal",
     "equal": "equal", "not_equal": "not_equal",
 }  # fmt: skip
@@ -217,6 +236,14 @@ log1p = _function("log1p", "log(1 + z)")
 sigmoid = _function("sigmoid", "1 / (1 + exp(-z))")
 tanh = _function("tanh", "The hyperbolic tangent of z")
 softplus = _function("softplus", "log(1 + e**z)")
+log_sigmoid = _function("log_sigmoid", "log(sigmoid(z))")
+
+
+def mish(z: Any) -> Traced:
+    """z * tanh(softplus(z)), in the maths of an operator."""
+    return z * tanh(softplus(z))
+
+
 tanhshrink = _function("tanhshrink", "z - tanh(z)")
 erf = _function("erf", "The error function of z")
 erfc = _function("erfc", "1 - erf(z)")
@@ -227,10 +254,29 @@ reciprocal = _function("reciprocal", "1 / z")
 sqrt = _function("sqrt", "The square root of z")
 rsqrt = _function("rsqrt", "1 / sqrt(z)")
 abs = _function("abs", "The absolute value of z")
+
+
+def pow(a: Any, b: Any) -> Traced:
+    """a**b, in the maths of an operator; whole numbers, 1/2 and -1/2 as `b` are products and roots."""
+    return a**b
+
+
+sin = _function("sin", "The sine of z")
+cos = _function("cos", "The cosine of z")
+round = _function("round", "z rounded to a whole number, halves to the even one")
 floor = _function("floor", "The largest whole number not above z")
 minimum = _function("minimum", "The smaller of a and b", 2)
 maximum = _function("maximum", "The larger of a and b", 2)
 where = _function("where", "a where the condition holds, else b", 3)
+
+
+def random() -> Traced:
+    """A number in [0, 1) that depends on the seed of the call and on the element's index alone.
+
+    All calls in one operator give the same number. The operator is made by `fastgrad.seeded`.
+    """
+    return Traced(RANDOM)
+
 
 rounded = _function("rounded", "z, rounded to the dtype of the operator's arrays")
 sum = _function("reduce_sum", "The sum of z over a row")

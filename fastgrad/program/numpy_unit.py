@@ -74,6 +74,14 @@ def _exp_neg_square(z):
     return np.exp(-z * z)
 
 
+def _mish_gate(z):
+    return np.tanh(np.logaddexp(0, z))
+
+
+def _mish_gate_slope(z):
+    return _sech2(np.logaddexp(0, z)) * _sigmoid(z)
+
+
 def _sigmoid_slope(w, z):
     return _sigmoid(z) + _weighted(w, _dsigmoid(z))
 
@@ -90,6 +98,8 @@ _DECAYING: dict[str, Callable] = {
     "sech2": _sech2,
     "normal_cdf": _normal_cdf,
     "normal_pdf": _normal_pdf,
+    "mish_gate": _mish_gate,
+    "mish_gate_slope": _mish_gate_slope,
     "exp_neg_square": _exp_neg_square,
 }
 
@@ -109,6 +119,7 @@ EVALUATE: dict[str, Callable] = {
     "dsigmoid": _quiet(_dsigmoid),
     "sech2": _quiet(_sech2),
     "softplus": _quiet(lambda z: np.logaddexp(0, z)),
+    "log_sigmoid": _quiet(lambda z: -np.logaddexp(0, -z)),
     "tanh": np.tanh,
     "tanhshrink": lambda z: z - np.tanh(z),
     "erf": erf,
@@ -119,13 +130,21 @@ EVALUATE: dict[str, Callable] = {
     "sigmoid_slope": _quiet(_sigmoid_slope),
     "silu": _quiet(lambda z: _weighted(z, _sigmoid(z))),
     "silu_slope": _quiet(lambda z: _sigmoid_slope(z, z)),
+    "mish_gate": _quiet(_mish_gate),
+    "mish_gate_slope": _quiet(_mish_gate_slope),
+    "mish": _quiet(lambda z: _weighted(z, _mish_gate(z))),
+    "mish_slope": _quiet(lambda z: _mish_gate(z) + _weighted(z, _mish_gate_slope(z))),
     "gelu": _quiet(lambda x: _weighted(x, _normal_cdf(x))),
     "gelu_slope": _quiet(_gelu_slope),
+    "pow": _quiet(np.power),
+    "sin": _quiet(np.sin),
+    "cos": _quiet(np.cos),
     "reciprocal": _quiet(lambda z: 1 / z),
     "sqrt": _quiet(np.sqrt),
     "rsqrt": _quiet(lambda z: 1 / np.sqrt(z)),
     "abs": np.abs,
     "floor": np.floor,
+    "round": np.rint,
     "rounded": lambda z: z,
     "minimum": np.minimum,
     "maximum": np.maximum,

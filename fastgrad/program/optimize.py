@@ -134,7 +134,13 @@ def _div(a: Node, b: Node) -> Node | None:
 def _log(a: Node) -> Node:
     if a.op == "add" and _is(a.args[1], 1.0):
         return build("log1p", a.args[0])
+    if a.op == "sigmoid":
+        return build("log_sigmoid", a.args[0])
     return make("log", a)
+
+
+def _tanh(a: Node) -> Node:
+    return make("mish_gate", a.args[0]) if a.op == "softplus" else make("tanh", a)
 
 
 def _log1p(a: Node) -> Node:
@@ -212,6 +218,7 @@ _RULES: dict[str, Callable[..., Node | None]] = {
     "div": _div,
     "log": _log,
     "log1p": _log1p,
+    "tanh": _tanh,
     "normal_pdf": _normal_pdf,
     "reciprocal": _reciprocal,
     "rsqrt": _rsqrt,

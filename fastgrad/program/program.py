@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass
 
-from .expression import Node, walk
+from .expression import RANDOM, Node, walk
 from .optimize import build
 from .tails import exact_tails
 
@@ -77,6 +77,11 @@ class Program:
     def numbers(self) -> tuple[str, ...]:
         """Names of the operands that are one number each."""
         return tuple(node.name for node in self.operands if not node.is_array)
+
+    @functools.cached_property
+    def is_random(self) -> bool:
+        """Whether it takes a seed, its last argument, and makes a tile of random numbers."""
+        return RANDOM in self.nodes
 
     @functools.cached_property
     def lowered(self) -> Program:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .derive import derivative
-from .expression import REDUCTIONS, ROW_LENGTH, Node, const, operand, walk
+from .expression import RANDOM, REDUCTIONS, ROW_LENGTH, Node, const, operand, walk
 from .maths import Traced, TraceError, _node, as_number
 from .optimize import build, negated, reuse_products, split_factors
 from .row_program import FULL, PER_CHANNEL, PER_ROW, RowProgram, RowResult
@@ -44,6 +44,8 @@ def trace_rows(function: Callable, name: str, kinds: Kinds) -> RowProgram:
     nodes = [as_number(_node(value)) for value in values]
     if not all(node.is_array for node in nodes):
         raise TraceError(f"each result of {name} must have a value for every lane")
+    if RANDOM in walk(*nodes):
+        raise TraceError(f"{name} reduces over rows: random numbers are for @fastgrad.seeded")
     names = [_free("out" if "y" in kinds else "y", kinds)]
     for index in range(1, len(nodes)):
         names.append(_free(f"result{index}", kinds))

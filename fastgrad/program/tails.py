@@ -20,10 +20,11 @@ from .optimize import build, negated
 __all__ = ["DECAYING", "exact_tails"]
 
 #: Instructions that have a `_split` form in `fastgrad.vector_unit`.
-DECAYING = ("exp", "sigmoid", "dsigmoid", "sech2", "normal_cdf", "normal_pdf", "exp_neg_square")
+DECAYING = ("exp", "sigmoid", "dsigmoid", "sech2", "normal_cdf", "normal_pdf", "exp_neg_square",
+            "mish_gate", "mish_gate_slope")  # fmt: skip
 
 #: z·f(z) that is one instruction.
-_GATES = {"sigmoid": "silu", "normal_cdf": "gelu"}
+_GATES = {"sigmoid": "silu", "normal_cdf": "gelu", "mish_gate": "mish"}
 
 
 def exact_tails(*roots: Node) -> tuple[Node, ...]:
@@ -50,6 +51,8 @@ def _slope(value: Node, weighted: Node) -> Node | None:
         return make("silu_slope", z) if w is z else make("sigmoid_slope", w, z)
     if kind == ("normal_cdf", "normal_pdf") and weighted.args[:-1] == (z,):
         return make("gelu_slope", z)
+    if kind == ("mish_gate", "mish_gate_slope") and weighted.args[:-1] == (z,):
+        return make("mish_slope", z)
     return None
 
 

@@ -15,7 +15,9 @@ _ASCEND = {
     "sqrt": "Sqrt", "rsqrt": "Rsqrt", "abs": "Abs", "floor": "Floor", "minimum": "Min",
     "maximum": "Max", "less": "Compare", "less_equal": "Compare", "greater": "Compare",
     "greater_equal": "Compare", "equal": "Compare", "not_equal": "Compare", "where": "Select",
-    "softplus": "Softplus", "rounded": "Cast", "scale": "Mul",
+    "softplus": "Softplus", "log_sigmoid": "LogSigmoid",
+    "mish_gate": "MishGate", "mish_gate_slope": "MishGateSlope",
+    "round": "Round", "sin": "Sin", "pow": "Power", "cos": "Cos", "rounded": "Cast", "scale": "Mul",
 }  # fmt: skip
 
 #: Vector-vector instructions that have a vector-scalar form, with an `s` at the end.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._coefficients import LOG
-from ._exponential import MANTISSA_BITS, MINUS_LN2_HIGH, MINUS_LN2_LOW, exp
+from ._exponential import MANTISSA_BITS, MINUS_LN2_HIGH, MINUS_LN2_LOW
 from .lanes import (
     bits,
     fabs,
@@ -60,13 +60,6 @@ def log1p(x):
     f = fraction - one if x > like(x, LARGE) else fma(x, s, s - one)
     y = at_the_edges(total, log_of_product(to_float(k), f), x)
     return x if fabs(x) < like(x, LEAST_NORMAL) else y
-
-
-@lane
-def softplus(x):
-    """log(1 + e^x) = max(x, 0) + log1p(e^-|x|), within 1.82 and 1.5 ULP."""
-    rest = log1p(exp(-fabs(x)))
-    return x + rest if x > 0 else rest
 
 
 @lane

@@ -11,30 +11,11 @@ terms (5.1 for `sigmoid_slope`); a subnormal result is within 3 of its spacings.
 from __future__ import annotations
 
 from ._coefficients import GELU, GELU_SLOPE
-from ._exponential import LOG2_E, MANTISSA_BITS, exp_minus_one, remainder
-from .lanes import (
-    bits,
-    fabs,
-    fma,
-    from_bits,
-    int_add,
-    lane,
-    like,
-    pair,
-    polynomial,
-    shift_left,
-)
+from ._raised import LEAST_EXPONENT, LOWERED, RAISED, exp_with, minus_size, raised_exp
+from .lanes import fabs, fma, lane, like, pair, polynomial
 
 __all__ = ["gelu", "gelu_slope", "scaled_sigmoid", "sigmoid_slope", "silu", "silu_slope"]
 
-#: Exponents that the exponential is raised by, and adding which rounds to an integer n and leaves
-#: n + OFFSET in the low bits.
-OFFSET = (36, 72)
-ROUNDER = pair(1.5 * 2**23 + OFFSET[0], 1.5 * 2**52 + OFFSET[1])
-RAISED = pair(2.0 ** OFFSET[0], 2.0 ** OFFSET[1])
-LOWERED = pair(2.0 ** -OFFSET[0], 2.0 ** -OFFSET[1])
-#: From here on z·e^z, and a·e^(-a²/2), are less than half of the least subnormal.
-LEAST_EXPONENT = pair(-111.0, -753.0)
 LARGEST_SIZE = pair(14.75, 38.85)
 MINUS_HALF = pair(-0.5)
 #: For operands of their own: a·e^z is 0 for any a from LOWEST on, and raised from FAR on.
@@ -53,8 +34,8 @@ HALF = pair(0.5)
 @lane
 def silu(z):
     """z·sigmoid(z); inf and 0 at ±inf."""
-    below = _below(z)
-    e = _raised_exp(below, like(z, 0.0))
+    below = minus_size(z)
+    e = raised_exp(below, like(z, 0.0))
     t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
     product = (e * t) * below * like(z, LOWERED)
     return product if z < 0 else z * t
@@ -72,8 +53,8 @@ def scaled_sigmoid(a, z):
     below = lowest if below < lowest else below
     far = below < like(z, FAR)
     rounder = like(z, FAR_ROUNDER) if far else like(z, NEAR_ROUNDER)
-    a = a if z == z else z  # what `_exp_with` makes of a NaN may be a number
-    e = _exp_with(below, like(z, 0.0), rounder)
+    a = a if z == z else z  # what `exp_with` makes of a NaN may be a number
+    e = exp_with(below, like(z, 0.0), rounder)
     half = like(z, FAR_HALF) if far else like(z, 1.0)
     t = like(z, 1.0) / ((like(z, 0.0) if far else e) + like(z, 1.0))
     product = (e * t) * (a * half) * half
@@ -84,8 +65,8 @@ def scaled_sigmoid(a, z):
 @lane
 def silu_slope(z):
     """sigmoid(z) + z·sigmoid(z)·sigmoid(-z), the derivative of z·sigmoid(z); 1 and 0 at ±inf."""
-    below = _below(z)
-    e = _raised_exp(below, like(z, 0.0))
+    below = minus_size(z)
+    e = raised_exp(below, like(z, 0.0))
     # The weight, which is `below` itself, is raised, so that the division lowers both.
     t = like(z, LOWERED) / fma(e, LOWERED, like(z, 1.0))
     return _mirrored(z, e * fma(below * like(z, RAISED), t, like(z, 1.0)) * t)
@@ -99,17 +80,10 @@ def sigmoid_slope(w, z):
     below = least if below < least else below
     w = w if z < 0 else -w
     w = like(z, 0.0) if saturated else w
-    w = w if z == z else z  # what `_raised_exp` makes of a NaN may be a number
-    e = _raised_exp(below, like(z, 0.0))
+    w = w if z == z else z  # what `raised_exp` makes of a NaN may be a number
+    e = raised_exp(below, like(z, 0.0))
     t = like(z, 1.0) / fma(e, LOWERED, like(z, 1.0))
     return _mirrored(z, (e * t) * (fma(w, t, like(z, 1.0)) * like(z, LOWERED)))
-
-
-@lane
-def _below(z):
-    """-|z|, at least LEAST_EXPONENT; NaN kept."""
-    below, least = -fabs(z), like(z, LEAST_EXPONENT)
-    return least if below < least else below
 
 
 @lane
@@ -146,20 +120,4 @@ def _raised_gaussian(x):
     a = largest if a > largest else a
     half = a * like(x, MINUS_HALF)
     product = a * half
-    return a, _raised_exp(product, fma(a, half, -product))
-
-
-@lane
-def _raised_exp(x, low):
-    """e^(x + low)·2^OFFSET for x <= 0 and a correction `low`; of a NaN, anything."""
-    return _exp_with(x, low, like(x, ROUNDER))
-
-
-@lane
-def _exp_with(x, low, rounder):
-    """e^(x + low), raised by the exponents that `rounder` leaves in the low bits."""
-    shifted = fma(x, LOG2_E, rounder)
-    r = remainder(x, shifted - rounder) + low
-    mantissa = exp_minus_one(r) + like(x, 1.0)
-    exponent = bits(shifted)
-    return from_bits(int_add(bits(mantissa), shift_left(exponent, like(exponent, MANTISSA_BITS))))
+    return a, raised_exp(product, fma(a, half, -product))

@@ -38,13 +38,26 @@ from ._gaussian import (
     normal_pdf,
     normal_pdf_split,
 )
-from ._logarithm import log, log1p, softplus
+from ._logarithm import log, log1p
+from ._mish import (
+    mish,
+    mish_gate,
+    mish_gate_slope,
+    mish_gate_slope_split,
+    mish_gate_split,
+    mish_slope,
+)
+from ._power import pow
+from ._softplus import log_sigmoid, softplus
+from ._trigonometric import cos, sin
 from .gated import gelu, gelu_slope, scaled_sigmoid, sigmoid_slope, silu, silu_slope
 from .lanes import fabs as abs
 from .lanes import floor, lane, like, maximum, minimum, sqrt
+from .lanes import rint as round
 
 __all__ = [
     "abs",
+    "cos",
     "dsigmoid",
     "dsigmoid_split",
     "erf",
@@ -60,13 +73,22 @@ __all__ = [
     "gelu_slope",
     "log",
     "log1p",
+    "log_sigmoid",
     "maximum",
     "minimum",
+    "mish",
+    "mish_gate",
+    "mish_gate_slope",
+    "mish_gate_slope_split",
+    "mish_gate_split",
+    "mish_slope",
     "normal_cdf",
     "normal_cdf_split",
     "normal_pdf",
     "normal_pdf_split",
+    "pow",
     "reciprocal",
+    "round",
     "rsqrt",
     "scaled",
     "scaled2",
@@ -78,6 +100,7 @@ __all__ = [
     "sigmoid_split",
     "silu",
     "silu_slope",
+    "sin",
     "softplus",
     "sqrt",
     "tanh",

@@ -76,6 +76,7 @@ GATED = {
         amplification=_cubic_argument,
         reference_ulp=_square,
     ),
+    "mish": Case(fastgrad.mish, ref.mish, ref.mish_terms, reference_ulp=_square),
     "quick_gelu": Case(
         fastgrad.quick_gelu,
         lambda x: ref.swish(x, 1.702),

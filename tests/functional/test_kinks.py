@@ -59,6 +59,7 @@ LIMITS = {
     "swish": ([0, INF], [0, 1]),
     "silu": ([0, INF], [0, 1]),
     "gelu": ([0, INF], [0, 1]),
+    "mish": ([0, INF], [0, 1]),
     "quick_gelu": ([0, INF], [0, 1]),
 }
 OPERATORS = tuple(LIMITS)

@@ -42,8 +42,8 @@ def near_subnormal(got, expected):
 def test_every_named_fault_is_in_the_file():
     named = {name.split("_")[1] for name in globals() if name.startswith("test_B")}
     assert named <= set(FAULTS)
-    own_areas = ("activation/SiLU", "activation/Swish", "activation/GELU", "activation/non-contiguous",
-                 "numpy interop", "dtype/")  # fmt: skip
+    own_areas = ("activation/SiLU", "activation/Swish", "activation/GELU", "activation/HardSwish",
+                 "activation/non-contiguous", "numpy interop", "dtype/")  # fmt: skip
     assert {k for k, fault in FAULTS.items() if fault["area"].startswith(own_areas)} <= named
 
 
@@ -172,6 +172,22 @@ def test_B11_gelu_half_overflow():
         fastgrad.gelu(x, "tanh"), np.array([41, 64, 256, 0, 60000], np.float16)
     )
     np.testing.assert_array_equal(fastgrad.gelu_grad(np.ones_like(x), x, "tanh"), [1, 1, 1, 0, 1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_B13_hardswish_knees(dtype):
+    x = np.array([-INF, -4, -3, -2, 0, 2, 3, 4, INF, NAN], dtype)
+    y = np.array([0, 0, 0, -1 / 3, 0, 5 / 3, 3, 4, INF, NAN]).astype(dtype)
+    dx = np.array([0, 0, 0, -1 / 6, 0.5, 7 / 6, 1, 1, 1, NAN]).astype(dtype)
+    rtol = 2 * float(ml_dtypes.finfo(dtype).eps) if x.itemsize > 2 else 0
+    np.testing.assert_allclose(fastgrad.hardswish(x).astype(float), y.astype(float), rtol=rtol)
+    got = fastgrad.hardswish_grad(np.ones_like(x), x)
+    np.testing.assert_allclose(got.astype(float), dx.astype(float), rtol=rtol)
+    # The slope inside is x/3 + 1/2 with an exact 1/3.
+    x = np.array([2.0**-20, 1.5], dtype)
+    exact = x.astype(float) / 3 + 0.5
+    got = fastgrad.hardswish_grad(np.ones_like(x), x).astype(float)
+    np.testing.assert_allclose(got, exact, rtol=float(ml_dtypes.finfo(dtype).eps))
 
 
 def test_B14_non_contiguous_views():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,6 +13,30 @@ import torch.nn.functional as F
 import fastgrad
 
 TOLERANCE = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 2e-6, "float64": 1e-14}
+#: Arguments that PyTorch's operator database has no sample of.
+ARGUMENTS = {
+    "leaky_relu": {"negative_slope": 0.25},
+    "elu": {"alpha": 1.75},
+    "celu": {"alpha": 0.5},
+    "softplus": {"beta": 2.0, "threshold": 3.0},
+    "hardtanh": {"min_val": -2.0, "max_val": 0.5},
+    "hardshrink": {"lambd": 1.5},
+    "softshrink": {"lambd": 1.25},
+}
+
+
+def _with_arguments():
+    """Of each its forward, PyTorch's, and the arguments, which have the same names."""
+    return {
+        name: (
+            functools.partial(getattr(fastgrad, name), **arguments),
+            functools.partial(getattr(F, name), **arguments),
+            arguments,
+        )
+        for name, arguments in ARGUMENTS.items()
+    }
+
+
 OPERATORS = {
     "silu": (fastgrad.silu, F.silu, {}),
     "swish": (
@@ -24,6 +50,10 @@ OPERATORS = {
         lambda x: F.gelu(x, approximate="tanh"),
         {"approximate": "tanh"},
     ),
+    **_with_arguments(),
+    "mish": (fastgrad.mish, torch.nn.functional.mish, {}),
+    "quick_gelu": (fastgrad.quick_gelu, lambda x: x * torch.sigmoid(1.702 * x), {}),
+    "squared_relu": (fastgrad.squared_relu, lambda x: F.relu(x) ** 2, {}),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -54,7 +56,25 @@ def test_common_subexpressions_are_merged():
         (lambda x: x - np.tanh(x), "tanhshrink(x)", "mul(mul(tanh(x), tanh(x)), dy)"),
         (lambda x: np.log(1 + x), "log1p(x)", "mul(reciprocal(add(x, 1.0)), dy)"),
         (lambda x: np.exp(x) - 1, "expm1(x)", "mul(exp(x), dy)"),
+        (lambda x: np.log(m.sigmoid(x)), "log_sigmoid(x)", "mul(sigmoid(mul(x, -1.0)), dy)"),
+        (lambda x: x * m.tanh(m.softplus(x)), "mish(x)", "mul(mish_slope(x), dy)"),
+        (lambda x: x * np.tanh(np.log1p(np.exp(x))), "mish(x)", "mul(mish_slope(x), dy)"),
+        (lambda x: m.tanh(m.log(1 + m.exp(x))) * x, "mish(x)", "mul(mish_slope(x), dy)"),
+        (
+            lambda x: 3 * x * m.tanh(m.softplus(3 * x)),
+            "mish(mul(x, 3.0))",
+            "mul(mul(mish_slope(mul(x, 3.0)), 3.0), dy)",
+        ),
+        (
+            lambda x: 2 * x * m.sigmoid(2 * x),
+            "silu(mul(x, 2.0))",
+            "mul(mul(silu_slope(mul(x, 2.0)), 2.0), dy)",
+        ),
+        (lambda x: x * m.tanh(m.softplus(-x)), "scaled_mish_gate(x, mul(x, -1.0))", None),
+        (lambda x: x * np.rint(x), "mul(x, round(x))", "mul(round(x), dy)"),
         (lambda x: 1 - m.sigmoid(x), "sigmoid(mul(x, -1.0))", None),
+        (lambda x: m.tanh(x), "tanh(x)", "mul(sech2(x), dy)"),
+        (lambda x: x * m.tanh(x), "mul(x, tanh(x))", "mul(add(tanh(x), scaled_sech2(x, x)), dy)"),
     ],
 )
 def test_cancellations_are_written_away(function, forward, slope):
@@ -75,18 +95,35 @@ def test_one_plus_tanh_has_an_exact_tail():
     assert "tanh" not in slope
 
 
+def test_a_number_and_its_inverse_cancel():
+    @fastgrad.elementwise
+    def smooth(x, k=2.0):
+        return k * m.expm1(x / k) + m.softplus(k * x) / k
+
+    slope = repr(smooth.trace(wrt="x").lowered.results[0].value)
+    assert slope == "mul(add(exp(div(x, k)), sigmoid(mul(x, k))), dy)"
+
+
 def test_constants_are_folded():
     text = instructions_text(fastgrad.elementwise(_named(lambda x: x * (2.0 * 3.0) * 0.5)).trace())
     assert text == "y = Muls(x, 3.0)"
 
 
-@pytest.mark.parametrize("operator", [fastgrad.silu, fastgrad.swish, fastgrad.gelu])
+ACTIVATIONS = [
+    value
+    for value in vars(fastgrad).values()
+    if isinstance(value, fastgrad.Operator) and value.arrays == ("x",)
+]
+
+
+@pytest.mark.parametrize("operator", ACTIVATIONS, ids=lambda operator: operator.__name__)
 @pytest.mark.parametrize("wrt", [None, "x"])
 def test_interpreter_and_kernel_agree(operator, wrt):
     """On both forms of the program, in float64, over values without extremes."""
     x = np.random.default_rng(0).normal(0, 4, 5000)
     dy = np.random.default_rng(1).normal(0, 1, 5000)
-    operands = {"x": x, "dy": dy, "beta": 1.0}
+    arguments = inspect.signature(operator).parameters
+    operands = {"x": x, "dy": dy, **{name: arguments[name].default for name in operator.parameters}}
     program = operator.trace(wrt=wrt)
     got = operator(x) if wrt is None else operator.grad(dy, x, wrt="x")[0]
     for form in (program, program.lowered):
@@ -141,6 +178,12 @@ def test_given_and_derived_backward_agree():
         (lambda x: m.rsqrt(x), 0.1, 9),
         (lambda x: abs(x) * x, -3, 3),
         (lambda x: x * m.floor(x), 0.1, 0.9),
+        (lambda x: x * m.round(x), 0.6, 1.4),
+        (lambda x: m.softplus(x), -9, 9),
+        (lambda x: m.log_sigmoid(x), -9, 9),
+        (lambda x: m.log(m.sigmoid(x * x - 2 * x)), -4, 4),
+        (lambda x: m.mish(x), -9, 9),
+        (lambda x: m.mish(x * x - 3 * x), -4, 4),
         (lambda x: m.maximum(x, 0.3 * x) + m.minimum(x, 1.0), 0.1, 0.9),
         (lambda x: m.where(x > 0.5, x**3, 2 - x), 0.6, 3),
         (lambda x: x**-2 + x**0.5 - x**5 / 7, 0.3, 2),
@@ -411,3 +454,21 @@ def test_show_prints_everything(capsys):
         fastgrad.show(fastgrad.gelu, approximate="erf")
     with pytest.raises(TypeError, match="show takes an operator"):
         fastgrad.show(np.exp)
+
+
+def test_mish_is_recognised():
+    def written_out(x):
+        return x * m.tanh(m.log1p(m.exp(x)))
+
+    operator = fastgrad.elementwise(written_out)
+    assert [node.op for node in operator.trace().lowered.instructions] == ["mish"]
+    backward = operator.trace(wrt="x").lowered.instructions
+    assert [node.op for node in backward] == ["mish_slope", "mul"]
+
+
+def test_the_logarithm_of_a_sigmoid_has_an_exact_tail():
+    def written_out(x):
+        return m.log(m.sigmoid(x))
+
+    y = fastgrad.elementwise(written_out)(np.array([-1000.0, 50.0]))
+    np.testing.assert_allclose(y, [-1000.0, -np.exp(-50.0)], rtol=1e-15)

@@ -58,9 +58,24 @@ def shrunk(x):
     return x - mp.tanh(x)
 
 
+def soft_gate(x):
+    """tanh(softplus(x))."""
+    w = mp.exp(x) * (mp.exp(x) + 2)
+    return w / (w + 2)
+
+
+def soft_gate_slope(x):
+    return 4 * mp.exp(x) * (1 + mp.exp(x)) / (mp.exp(x) * (mp.exp(x) + 2) + 2) ** 2
+
+
 EXACT = {
     "abs": abs,
     "floor": mp.floor,
+    "round": mp.nint,
+    "mish_gate": soft_gate,
+    "mish_gate_slope": soft_gate_slope,
+    "mish": lambda x: x * soft_gate(x),
+    "mish_slope": lambda x: soft_gate(x) + x * soft_gate_slope(x),
     "sqrt": mp.sqrt,
     "reciprocal": lambda x: 1 / x,
     "rsqrt": lambda x: 1 / mp.sqrt(x),
@@ -70,7 +85,10 @@ EXACT = {
     "log": mp.log,
     "log1p": mp.log1p,
     "softplus": lambda x: max(x, mp.mpf(0)) + mp.log1p(mp.exp(-abs(x))),
+    "log_sigmoid": lambda x: min(x, mp.mpf(0)) - mp.log1p(mp.exp(-abs(x))),
     "sigmoid": logistic,
+    "sin": mp.sin,
+    "cos": mp.cos,
     "dsigmoid": bell,
     "tanh": mp.tanh,
     "sech2": lambda x: 1 / mp.cosh(x) ** 2,

@@ -79,3 +79,47 @@ def test_infinities_and_nan(loop, dtype):
     ):
         loop(a, z, out)
         assert np.isnan(out).all()
+
+
+MISH = {
+    "mish": (lambda z, gate, slope: z * gate, 4),
+    "mish_gate": (lambda z, gate, slope: gate, 4),
+    "mish_slope": (lambda z, gate, slope: gate + z * slope, 5),
+    "mish_gate_slope": (lambda z, gate, slope: slope, 5),
+}
+
+
+@pytest.mark.parametrize(("dtype", "lowest"), [(np.float32, -103.5), (np.float64, -700.0)])
+@pytest.mark.parametrize("name", MISH)
+@np.errstate(all="ignore")
+def test_mish(name, dtype, lowest):
+    """In long double, whose e^z(e^z + 2) loses nothing; at most so many ULP of the larger term."""
+    function = getattr(vu, name)
+
+    @njit(error_model="numpy")
+    def run(z, out):
+        for i in range(z.size):
+            out[i] = function(z[i])
+
+    rng = np.random.default_rng(0)
+    z = np.concatenate([rng.uniform(lowest, 40, 200_000), rng.normal(0, 2, 200_000)]).astype(dtype)
+    out = np.empty_like(z)
+    run(z, out)
+    wide = z.astype(np.longdouble)
+    e = np.exp(wide)
+    gate = e * (e + 2) / (e * (e + 2) + 2)
+    slope = 4 * e * (1 + e) / (e * (e + 2) + 2) ** 2
+    exact, allowed = MISH[name][0](wide, gate, slope), MISH[name][1]
+    scale = np.maximum(gate, np.abs(wide * slope)) if name == "mish_slope" else np.abs(exact)
+    error = error_in_ulp(out, exact.astype(np.float64), dtype, scale.astype(np.float64))
+    assert error.max() <= allowed
+    special = np.array([np.inf, -np.inf, np.nan, 0.0], dtype)
+    out = np.empty_like(special)
+    run(special, out)
+    limits = {
+        "mish": [np.inf, 0, np.nan, 0],
+        "mish_gate": [1, 0, np.nan, 0.6],
+        "mish_slope": [1, 0, np.nan, 0.6],
+        "mish_gate_slope": [0, 0, np.nan, 0.32],
+    }
+    np.testing.assert_allclose(out, limits[name], rtol=1e-6)
