@@ -11,12 +11,14 @@ from fastgrad.bench.contenders import CONTENDERS, SELF
 from fastgrad.bench.readme import NoSection, around_section
 from fastgrad.bench.workloads import DTYPES, WORKLOADS, Shape
 
-#: The row that is no operator: import and first call of a fresh process.
+#: The rows that are no operators: import and first call of a fresh process, and an operator that is new.
 SECOND_PROCESS = "second_process"
+NEW_OPERATOR = "new_operator"
+PROCESSES = (SECOND_PROCESS, NEW_OPERATOR)
 
-#: Named tables of rows: a selection of every operator's sizes in every dtype, all of them, and those of
-#: the source articles.
-NAMED_WORKLOADS = ("default", "full", "articles")
+#: Named tables of rows: a selection of every operator's sizes in every dtype, all of them, those of all
+#: activations' gradients, and those of the source articles.
+NAMED_WORKLOADS = ("default", "full", "activations", "articles")
 
 PEERS = [name for name in CONTENDERS if name != SELF]
 
@@ -63,12 +65,12 @@ def settle(options: argparse.Namespace, stored: Mapping[str, Any]) -> None:
 
 
 def _add_rows(group: Any) -> None:
-    operators = [*WORKLOADS, SECOND_PROCESS]
+    operators = [*WORKLOADS, *PROCESSES]
     group.add_argument(
         "--workload",
         choices=NAMED_WORKLOADS,
         help="of every operator a selection of sizes and dtypes (default: minutes) or all (full: an "
-        "hour), or the articles' tables",
+        "hour), all of the activations' gradients (activations: half an hour), or the articles' tables",
     )
     group.add_argument(
         "--op", type=names_of("operator", operators), default=[], help=", ".join(operators)

@@ -10,14 +10,15 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fastgrad.bench import arguments
-from fastgrad.bench.arguments import SECOND_PROCESS
+from fastgrad.bench.arguments import NEW_OPERATOR, PROCESSES, SECOND_PROCESS
 from fastgrad.bench.articles import plan_articles
 from fastgrad.bench.contenders import CONTENDERS, SELF, Contender
 from fastgrad.bench.extras import require
+from fastgrad.bench.families.activation_gradients import GRADIENTS
 from fastgrad.bench.machine import describe_machine
 from fastgrad.bench.measure import Group, Sampling
 from fastgrad.bench.picture import draw
@@ -26,7 +27,7 @@ from fastgrad.bench.readme import write_section
 from fastgrad.bench.repeat import compare_runs, differences, moved_table, summary
 from fastgrad.bench.report import markdown, print_report, print_table
 from fastgrad.bench.results import NoStoredRun, Results, load
-from fastgrad.bench.startup import measure_startup
+from fastgrad.bench.startup import measure_new_operator, measure_startup
 from fastgrad.bench.workloads import KERNELS, Case, Misfit, beside_all, plan
 
 Groups = list[list[Case]]
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed=options.seed,
             workload=options.workload,
             thinned=options.thinned,
-            second_process=options.second_process,
+            processes=options.processes,
             progress=_progress(console),
         )
     except ContenderFailed as reason:
@@ -72,7 +73,7 @@ def run(
     seed: int = 0,
     workload: str = "default",
     thinned: bool = False,
-    second_process: bool = False,
+    processes: Collection[str] = (),
     progress: Progress = lambda groups, count: groups,
 ) -> Results:
     """Measure `groups` with every one of `contenders`.
@@ -91,8 +92,8 @@ def run(
         What the groups are called.
     thinned : bool
         Whether the peers beside `KERNELS` are measured only where `beside_all` says so.
-    second_process : bool
-        Whether to measure the start of a fresh process too.
+    processes : collection of str
+        What to measure of fresh processes too, of `PROCESSES`.
     progress : callable
         Wraps the groups as they are gone through, given their number.
 
@@ -126,8 +127,10 @@ def run(
             results.rows += Group(pool, cases, names).measure(sampling, order)
     as_planned = [case for cases in groups for case in cases]
     results.rows.sort(key=lambda row: as_planned.index(row.case))
-    if second_process:
+    if SECOND_PROCESS in processes:
         results.startup = measure_startup()
+    if NEW_OPERATOR in processes:
+        results.new_operator = measure_new_operator()
     return results
 
 
@@ -148,7 +151,9 @@ def _options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Results | 
         options.max_rounds = arguments.MAX_ROUNDS_OF_A_SELECTION
     arguments.settle(options, before.settings if before else {})
     options.thinned = (
-        before.settings["thinned"] if before else options.workload == "default" and not filtered
+        before.settings["thinned"]
+        if before
+        else options.workload in ("default", "activations") and not filtered
     )
     unknown = [name for name in options.peers if name not in CONTENDERS]
     if unknown:
@@ -157,8 +162,8 @@ def _options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Results | 
         options.groups = _groups(options, before)
     except Misfit as reason:
         parser.error(str(reason))
-    options.second_process = _wants_second_process(options, before)
-    if not options.groups and not options.second_process:
+    options.processes = _processes(options, before)
+    if not options.groups and not options.processes:
         parser.error("no row that could be measured is of these operators, shapes and dtypes")
     if options.picture:
         require("matplotlib")
@@ -166,13 +171,17 @@ def _options(argv: Sequence[str] | None) -> tuple[argparse.Namespace, Results | 
 
 
 def _groups(options: argparse.Namespace, before: Results | None) -> Groups:
-    operators = [name for name in options.op if name != SECOND_PROCESS]
+    operators = [name for name in options.op if name not in PROCESSES]
     if options.op and not operators:
         return []
     if before:
         planned = _groups_of(row.case for row in before.rows)
     elif options.workload == "articles":
         planned = plan_articles()
+    elif options.workload == "activations":
+        operators = [name for name in operators or GRADIENTS if name in GRADIENTS]
+        found = plan(operators, options.shape, options.dtype, full=True)
+        return found if operators else []
     else:
         full = options.workload == "full"
         return plan(operators, options.shape, options.dtype, full=full)
@@ -195,10 +204,13 @@ def _is_chosen(case: Case, operators: Sequence[str], options: argparse.Namespace
     )
 
 
-def _wants_second_process(options: argparse.Namespace, before: Results | None) -> bool:
+def _processes(options: argparse.Namespace, before: Results | None) -> list[str]:
     if options.op:
-        return SECOND_PROCESS in options.op
-    return before.startup is not None if before else options.workload != "articles"
+        return [name for name in PROCESSES if name in options.op]
+    if before:
+        measured = (before.startup, before.new_operator)
+        return [name for name, one in zip(PROCESSES, measured, strict=True) if one is not None]
+    return [*PROCESSES] if options.workload in ("default", "full") else []
 
 
 def _write(results: Results, options: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -50,6 +51,20 @@ def against(*operators: str, peers: Sequence[str] = KERNELS, **which: Any) -> Fi
             for peer in peers:
                 if peer in row.ratios:
                     yield Seen(row.ratios[peer].median, where(row, peer))
+
+    return find
+
+
+def geometric_mean_against(*operators: str, peers: Sequence[str], **which: Any) -> Find:
+    """The geometric mean of the times of `peers` over fastgrad's, and of how many operators it is."""
+
+    def find(results: Results) -> Iterator[Seen]:
+        found = list(rows(results, operators, **which))
+        ratios = [row.ratios[peer].median for row in found for peer in peers if peer in row.ratios]
+        if ratios:
+            measured = {row.case.operator for row in found}
+            mean = statistics.geometric_mean(ratios)
+            yield Seen(mean, f"of {len(measured)} of {len(operators)} operators")
 
     return find
 

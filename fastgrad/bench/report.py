@@ -161,6 +161,7 @@ def _tables(results: Results) -> list[Table]:
         _memory_table(results),
         article_table(results),
         _startup_table(results),
+        _new_operator_table(results),
         _failure_table(results),
         _verdict_table(judge(results)),
     ]
@@ -284,6 +285,19 @@ def _startup_table(results: Results) -> Table:
     spreads = (startup.imports, startup.first_call, startup.both, startup.process)
     return Table(
         "Second process: import and first call, seconds",
+        columns,
+        [[Cell(with_spread(one)) for one in spreads]],
+    )
+
+
+def _new_operator_table(results: Results) -> Table:
+    columns = ["forward", "backward", "both", "both, in the next process"]
+    found = results.new_operator
+    if found is None:
+        return Table("", columns, [])
+    spreads = (found.forward, found.backward, found.both, found.later)
+    return Table(
+        "A new operator in a fresh process, an empty cache: to its first results, seconds",
         columns,
         [[Cell(with_spread(one)) for one in spreads]],
     )

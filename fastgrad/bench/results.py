@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastgrad.bench.accuracy import Accuracy
 from fastgrad.bench.contenders import SELF
 from fastgrad.bench.spread import Spread, ratios
-from fastgrad.bench.startup import Startup
+from fastgrad.bench.startup import NewOperator, Startup
 from fastgrad.bench.workloads import Case
+
+Kind = TypeVar("Kind")
 
 # Of the stored form; another one cannot be read.
 _FORMAT = 2
@@ -96,6 +98,7 @@ class Results:
     missing: dict[str, str]
     rows: list[Row] = field(default_factory=list)
     startup: Startup | None = None
+    new_operator: NewOperator | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and dictionaries, ready for JSON."""
@@ -127,7 +130,12 @@ def load(file: Path) -> Results:
         )
     rows = [_row(row) for row in stored["rows"]]
     head = {name: stored[name] for name in ("machine", "settings", "versions", "missing")}
-    return Results(**head, rows=rows, startup=_startup(stored["startup"]))
+    return Results(
+        **head,
+        rows=rows,
+        startup=_of_processes(Startup, stored["startup"]),
+        new_operator=_of_processes(NewOperator, stored.get("new_operator")),
+    )
 
 
 def _row(stored: dict[str, Any]) -> Row:
@@ -150,8 +158,8 @@ def _each(kind: type, stored: dict[str, dict[str, float]]) -> dict[str, Any]:
     return {name: kind(**values) for name, values in stored.items()}
 
 
-def _startup(stored: dict[str, Any] | None) -> Startup | None:
+def _of_processes(kind: Callable[..., Kind], stored: dict[str, Any] | None) -> Kind | None:
     if stored is None:
         return None
     samples = stored.pop("samples")
-    return Startup(**_each(Spread, stored), samples=samples)
+    return kind(**_each(Spread, stored), samples=samples)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fastgrad.bench.activation_targets import ACTIVATION_TARGETS
 from fastgrad.bench.contenders import SELF
 from fastgrad.bench.finders import (
     HALF,
@@ -131,5 +132,6 @@ TARGETS = (
     Target("second process: seconds to the first result", 1, 0.6, _second_process, at_most=True),
     Target("16-bit results: ULP from float64", 1, None, _worst_half, at_most=True),
     Target("16-bit activations: share exactly rounded", 0.999, None, _exactly_rounded),
+    *ACTIVATION_TARGETS,
     *NORM_TARGETS,
 )

@@ -92,6 +92,15 @@ KERNELS: dict[str, Kernel] = {
     "hardshrink_grad": Kernel("hardshrink_backward", {"lambd": 0.5}),
     "softshrink_grad": Kernel("softshrink_backward", {"lambd": 0.5}),
     "softplus_grad": Kernel("softplus_backward", {"beta": 1.0, "threshold": 20.0}),
+    "mish_grad": Kernel("mish_backward", out=""),
+    "logsigmoid_grad": Kernel(
+        "log_sigmoid_backward",
+        saved=Saved(
+            lambda x: [x, aten.log_sigmoid_forward(x)[1]],
+            ("x", "buffer"),
+            "y, buffer = aten.log_sigmoid_forward(x)",
+        ),
+    ),
     # These take the result of the forward, which autograd keeps instead of x.
     "sigmoid_grad": Kernel("sigmoid_backward", saved=_output(torch.sigmoid)),
     "tanh_grad": Kernel("tanh_backward", saved=_output(torch.tanh)),

@@ -10,8 +10,8 @@ from fastgrad.bench.workload import BEYOND_CACHE, IN_CACHE, Selection, Workload
 #: Those of one array, by their names here and in PyTorch.
 NAMES = (
     *("relu", "relu6", "leaky_relu", "elu", "selu", "celu", "squared_relu"),
-    *("quick_gelu", "hardswish", "hardsigmoid", "hardtanh", "hardshrink", "softshrink"),
-    *("sigmoid", "tanh", "tanhshrink", "softplus", "softsign"),
+    *("quick_gelu", "mish", "hardswish", "hardsigmoid", "hardtanh", "hardshrink", "softshrink"),
+    *("sigmoid", "logsigmoid", "tanh", "tanhshrink", "softplus", "softsign"),
 )
 
 #: From the smallest size that a number to reach is about to that beyond the cache.
@@ -48,3 +48,6 @@ ACTIVATION_GRADIENTS: dict[str, Workload] = {
         form=Shaped((("weight", one_number),)),
     ),
 }
+
+#: Every activation's backward: what the numbers to reach about all of them count.
+GRADIENTS = ("swish_grad", "gelu_grad", "gelu_tanh_grad", *ACTIVATION_GRADIENTS)
