@@ -37,7 +37,7 @@ FUNCTIONS = {
     "sin": (1.4, 8.0),
     "cos": (1.4, 8.0),
     "mish": (0.43, 1.12),
-    "mish_slope": (0.51, 1.40),
+    "mish_slope": (0.65, 1.75),
     "mish_gate": (0.42, 1.13),
     "mish_gate_slope": (0.77, 1.94),
     "silu": (0.29, 0.86),

@@ -35,7 +35,7 @@ LOWEST_OF_SQUARE, NEAR = pair(LOWEST[0] / 2, LOWEST[1] / 2), pair(16.0)
 
 @lane
 def mish(z):
-    """z·tanh(softplus(z)), within 3.5 and 3.3 ULP; inf and 0 at ±inf."""
+    """z·tanh(softplus(z)), within 3.7 and 3.3 ULP; inf and 0 at ±inf."""
     size, w, s, e = _decay(z)
     n, d = _quotient(z, e)
     product = (size if z < 0 else z) * (n / d)
@@ -44,14 +44,14 @@ def mish(z):
 
 @lane
 def mish_slope(z):
-    """The derivative of `mish`, within 4.8 and 4.7 ULP of the larger of its terms; 1 and 0 at ±inf.
+    """The derivative of `mish`, within 4.5 and 4.3 ULP of the larger of its terms; 1 and 0 at ±inf.
 
     e·((e + 2)·d + 4z·(1 + e)) / d² for z <= 0, above it 1 - e²·(2d - 4z·(1 + e)) / d², which is nearly 1.
     """
     size, w, s, e = _decay(z)
     n, d = _quotient(z, e)
     terms = fma(e + like(z, 1.0), size * like(z, 4.0), d * (n if z < 0 else like(z, 2.0)))
-    q = terms / (d * d)
+    q = terms / _square(z, e)
     lower = fma(w, q, q) * s * like(z, LOWERED)
     return lower if z < 0 else fma(e * q, -e, like(z, 1.0))
 
