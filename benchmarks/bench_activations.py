@@ -1,20 +1,21 @@
-"""swish and gelu, the contenders beside each other: `make bench`."""
+"""swish, gelu and every activation's backward, the contenders beside each other: `make bench`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
-from fastgrad.bench.contenders.protocol import Prepared
-from fastgrad.bench.workloads import FEATURE_MAP, IN_CACHE, WORKLOADS, Case, plan
+from fastgrad.bench.families.activation_gradients import ACTIVATION_GRADIENTS
+from fastgrad.bench.families.activations import ACTIVATIONS
+from fastgrad.bench.workloads import FEATURE_MAP, IN_CACHE, plan
 
-OPERATORS = [name for name, workload in WORKLOADS.items() if workload.family == "activations"]
+GROUPS = [
+    # Below, within and beyond the last-level cache, in every dtype.
+    *plan([*ACTIVATIONS], ((4096,), IN_CACHE, FEATURE_MAP)),
+    # There are many.
+    *plan([*ACTIVATION_GRADIENTS], (IN_CACHE,), ["float32", "bfloat16"]),
+]
+CASES = [cases[0] for cases in GROUPS]
 
-# Below, within and beyond the last-level cache, in every dtype.
-CASES = [cases[0] for cases in plan(OPERATORS, ((4096,), IN_CACHE, FEATURE_MAP))]
 
-
-def bench_activation(prepared: Prepared, case: Case, benchmark: Any) -> None:
-    benchmark.group = str(case)
-    benchmark.extra_info["bytes_moved"] = case.bytes_moved
-    benchmark.extra_info["code"] = prepared.code
-    benchmark(prepared.call)
+def bench_activation(timed: Callable[[], None]) -> None:
+    timed()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
-from fastgrad.bench.contenders.protocol import Prepared
 from fastgrad.bench.families.normalization import DIFFUSION, ROWS_IN_CACHE
-from fastgrad.bench.workloads import FEATURE_MAP, WORKLOADS, Case, Shape, plan
+from fastgrad.bench.workloads import FEATURE_MAP, WORKLOADS, Shape, plan
 
 OPERATORS = [name for name, workload in WORKLOADS.items() if workload.family == "normalization"]
 
@@ -29,8 +28,5 @@ CASES = [
 ]
 
 
-def bench_norm(prepared: Prepared, case: Case, benchmark: Any) -> None:
-    benchmark.group = str(case)
-    benchmark.extra_info["bytes_moved"] = case.bytes_moved
-    benchmark.extra_info["code"] = prepared.code
-    benchmark(prepared.call)
+def bench_norm(timed: Callable[[], None]) -> None:
+    timed()

@@ -7,6 +7,7 @@ measure in, such as a dtype that its library lacks, is skipped.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -70,6 +71,19 @@ def prepared(backend: Any, case: Case) -> Prepared:
     made.call()  # compiles; the number of rounds is chosen by the first call that is timed
     wait_until_idle()  # also the threads of the contender before
     return made
+
+
+@pytest.fixture
+def timed(prepared: Prepared, case: Case, benchmark: Any) -> Callable[[], None]:
+    """Times the call, beside those of the other contenders."""
+
+    def run() -> None:
+        benchmark.group = str(case)
+        benchmark.extra_info["bytes_moved"] = case.bytes_moved
+        benchmark.extra_info["code"] = prepared.code
+        benchmark(prepared.call)
+
+    return run
 
 
 def _start(contender: Contender) -> Any:

@@ -124,6 +124,11 @@ class TestArguments:
             ),
             (["--op", "rms_norm", "--shape", "4096"], "rms_norm needs at least 2 axes"),
             (
+                ["--op", "add_gelu_forward_backward", "--shape", "4096"],
+                "needs at least 2 axes, rows and what each is added to",
+            ),
+            (["--workload", "activations", "--op", "silu"], "no row that could be measured is of"),
+            (
                 ["--op", "group_norm_large_grad", "--shape", "32x64x56x56"],
                 "group_norm_large_grad needs at least 8,388,608 elements in a row",
             ),
@@ -160,8 +165,11 @@ class TestArguments:
 
     def test_a_shape_alone_goes_with_the_operators_that_it_fits(self):
         operators = {group[0].operator for group in plan([], [(4096,)], ["float32"])}
+        elementwise = ("activations", "fused", "losses")
         assert operators == {
-            name for name, workload in WORKLOADS.items() if workload.family == "activations"
+            name
+            for name, workload in WORKLOADS.items()
+            if workload.family in elementwise and not name.startswith("add_")
         }
         operators = {group[0].operator for group in plan([], [FEATURE_MAP], ["float32"])}
         assert operators == set(WORKLOADS) - {"group_norm_large_grad"}
@@ -323,12 +331,16 @@ class TestTargets:
         assert {one.state for one in judge(_results([]))} == {"not measured"}
 
     def test_a_run_without_filters_measures_all_of_them(self, monkeypatch):
-        times = {"torch": 1.2, "torch-thp": 1.1, "composed": 4.0, "jax": 5.0, "mindspore": 9.0}
-        machine = SimulatedMachine(times)
+        times = {"torch": 1.2, "torch-thp": 1.1, "composed": 4.0, "compiled": 2.0}
+        machine = SimulatedMachine({**times, "jax": 5.0, "mindspore": 9.0})
         monkeypatch.setattr(simulated_runs._Worker, "_prepare", _keeps_an_array)
         results = simulated_run(monkeypatch, machine, plan(), thinned=True, rounds=2, max_rounds=2)
         unseen = [one.target.text for one in judge(results) if one.state == "not measured"]
-        assert unseen == ["second process: seconds to the first result"]
+        assert unseen == [
+            "second process: seconds to the first result",
+            "a new operator, forward and backward, float32, empty cache: seconds",
+            "a new operator, forward and backward, float32, the library's kernels cached: seconds",
+        ]
 
 
 def _keeps_an_array(worker, case: Case) -> Readiness:
