@@ -56,7 +56,9 @@ _NOTES = (
     "compiled and autograd time a gradient over a forward that ran before, untimed, and kept for it what "
     "it wanted; the others start from the inputs. Gradients of norms take what a forward saved, which ran "
     "before, untimed: statistics with fastgrad and where aten has a kernel, else a graph of autograd; "
-    "jax and mindspore compute it again. The peak of jax is what XLA planned for the call.",
+    "jax and mindspore compute it again. The peak of jax is what XLA planned for the call. Of sigmoid and "
+    "tanh aten's kernels take the result instead of the input, of logsigmoid a buffer too; where aten has "
+    "no kernel of a gradient torch runs autograd's graph of its own functions.",
     "Every contender runs in a process of its own with the same number of threads and the default "
     "waiting policy of its OpenMP; the next one starts when its threads are asleep.",
 )

@@ -9,9 +9,9 @@ import math
 
 import torch
 
-from fastgrad.bench.contenders.composed import swish
+from fastgrad.bench.contenders.composed import own, swish
 
-__all__ = ["gelu", "gelu_tanh", "silu", "swish"]
+__all__ = ["gelu", "gelu_tanh", "own", "silu", "swish"]
 
 
 def silu(x):

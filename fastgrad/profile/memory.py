@@ -12,6 +12,7 @@ import numpy as np
 
 import fastgrad
 from fastgrad.bench.contenders.arrays import bytes_kept
+from fastgrad.bench.contenders.fastgrad_ import name_of
 from fastgrad.bench.contenders.protocol import source
 from fastgrad.bench.memory import peak_bytes
 from fastgrad.bench.references import Reference
@@ -99,7 +100,7 @@ def _fastgrad(name: str, shape: Shape, dtype: str) -> Usage:
     forward_backward()  # compile, load, start the threads
     given = "".join(f", {key}={value!r}" for key, value in choices.items())
     code = (
-        f"y, pullback = fastgrad.vjp(fastgrad.{operator.__name__}, "
+        f"y, pullback = fastgrad.vjp({name_of(operator)}, "
         f"{', '.join(operator.arrays)}{given})\ngradients = pullback(dy)"
     )
     return Usage(code, bytes_kept(pullback_of, x), peak_bytes(forward_backward))

@@ -34,6 +34,11 @@ TOLERANCES = {"float64": 1e-6, "float32": 5e-6, "float16": 1e-2, "bfloat16": 5e-
 # Sums over the batch add up the errors of hundreds of elements.
 NORM_TOLERANCE = 5e-5
 
+OTHERS = (
+    *("elu_grad", "hardtanh_grad", "own_operator_forward_backward"),
+    *("swiglu_packed_forward_backward", "add_gelu_forward_backward"),
+)
+
 LACKS_NORMS = {
     "compiled": (),
     "jax": (),
@@ -102,6 +107,14 @@ class TestResults:
         names = few if peer.name == "compiled" else NORM_CALLS
         cases = [norm_case(name) for name in names]
         peer.check(cases, [case for case in cases if case.operator not in LACKS_NORMS[peer.name]])
+
+    def test_others(self, peer):
+        """Few: their kernels take long to compile, and everyone prepares them in one way."""
+        cases = [Case(name, SHAPE, "float32", "allocate") for name in OTHERS]
+        takes_part = peer.name in ("compiled", "jax")
+        peer.check(cases, cases if takes_part else [])
+        for case, answer in peer.prepare(cases).items():
+            compile(answer.code, str(case), "exec")
 
     def test_modes(self, peer):
         modes = MODES if peer.name == "jax" else ("out", "allocate")

@@ -98,9 +98,8 @@ def _prepare_forward_backward(fused: Fused, inputs: dict[str, np.ndarray]) -> Pr
         _, pullback = fastgrad.vjp(operator, *operands, **keywords)
         return pullback
 
-    of_fastgrad = hasattr(fastgrad, operator.__name__)
-    name = f"fastgrad.{operator.__name__}" if of_fastgrad else operator.__name__
-    definition = "" if of_fastgrad else f"{source(operator.function)}\n\n"
+    name = name_of(operator)
+    definition = f"{source(operator.function)}\n\n" if name == operator.__name__ else ""
     call = call_text("fastgrad.vjp", [name, *names], keywords, "allocate", "")
     taken = gradients if len(names) > 1 else f"({gradients},)"
     return Prepared(
@@ -109,6 +108,12 @@ def _prepare_forward_backward(fused: Fused, inputs: dict[str, np.ndarray]) -> Pr
         f"{definition}y, pullback = {call}\n{taken} = pullback(dy)",
         bytes_kept=lambda: bytes_kept(pullback_of, *operands),
     )
+
+
+def name_of(operator: fastgrad.Operator) -> str:
+    """How a user names it: by itself where he has written it."""
+    name = operator.__name__
+    return f"fastgrad.{name}" if hasattr(fastgrad, name) else name
 
 
 def _prepare_loss(name: str, inputs: dict[str, np.ndarray]) -> Prepared:

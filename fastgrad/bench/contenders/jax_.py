@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastgrad.bench.contenders import jax_norms
+from fastgrad.bench.contenders import jax_functions, jax_norms
 from fastgrad.bench.contenders.jax_memory import bytes_kept as kept_by
 from fastgrad.bench.contenders.jax_memory import planned_peak
 from fastgrad.bench.contenders.protocol import Prepared, library, source
@@ -40,10 +40,9 @@ def gradient(function, dy, x):
     return dx
 
 
-def forward_backward(function, dy, x):
-    y, pullback = jax.vjp(function, x)
-    (dx,) = pullback(dy)
-    return y, dx
+def forward_backward(function, dy, *operands):
+    y, pullback = jax.vjp(function, *operands)
+    return y, *pullback(dy)
 
 
 def into(function, out, *operands):
@@ -52,9 +51,11 @@ def into(function, out, *operands):
 
 _FORWARD = {"silu": silu, "gelu": gelu}
 _GRADIENT = {"swish_grad": silu, "gelu_grad": gelu, "gelu_tanh_grad": gelu_tanh}
-_FORWARD_BACKWARD = {"swish_forward_backward": silu}
+_FORWARD_BACKWARD = {"swish_forward_backward": silu, **jax_functions.FORWARD_BACKWARD}
 
-OPERATORS = frozenset([*_FORWARD, *_GRADIENT, *_FORWARD_BACKWARD, *NORM_CALLS])
+OPERATORS = frozenset(
+    [*_FORWARD, *_GRADIENT, *jax_functions.GRADIENTS, *_FORWARD_BACKWARD, *NORM_CALLS]
+)
 
 #: Freed results stay in heaps of XLA's threads, which give nothing back: see `jax_memory`.
 POOLS_MEMORY = True
@@ -77,7 +78,7 @@ def prepare(case: Case, inputs: dict[str, np.ndarray]) -> Prepared:
         return jax_norms.prepare(case, inputs)
     operands = [jax.numpy.array(array) for array in inputs.values()]
     if case.operator in _FORWARD_BACKWARD:
-        return _prepare_forward_backward(_FORWARD_BACKWARD[case.operator], operands)
+        return _prepare_forward_backward(_FORWARD_BACKWARD[case.operator], operands, [*inputs])
     make = {"allocate": _allocating, "out": _into_donated, "in-place": _over_donated}[case.mode]
     return make(_program(case.operator), operands, case.workload.inputs)
 
@@ -94,6 +95,10 @@ def _program(operator: str) -> _Program:
     if operator in _FORWARD:
         function = _FORWARD[operator]
         return _Program(function, function.__name__, source(function))
+    if operator in jax_functions.GRADIENTS:
+        function, name = jax_functions.GRADIENTS[operator]
+        bound = functools.partial(gradient, function)
+        return _Program(bound, f"functools.partial(gradient, {name})", source(gradient))
     function = _GRADIENT[operator]
     text = f"functools.partial(gradient, {function.__name__})"
     return _Program(functools.partial(gradient, function), text, source(function, gradient))
@@ -164,18 +169,21 @@ class _Donating:
         return planned_peak(self._jitted, [self._first, *self._others])
 
 
-def _prepare_forward_backward(function: Callable[[Any], Any], operands: Sequence[Any]) -> Prepared:
+def _prepare_forward_backward(
+    function: Callable[..., Any], operands: Sequence[Any], names: Sequence[str]
+) -> Prepared:
     jitted = jax.jit(functools.partial(forward_backward, function))
+    gradients = ", ".join(f"d{name}" for name in names[1:])
     code = (
         f"{source(function, forward_backward)}\n\n"
         f"call = jax.jit(functools.partial(forward_backward, {function.__name__}))\n"
-        "y, dx = jax.block_until_ready(call(dy, x))"
+        f"y, {gradients} = jax.block_until_ready(call({', '.join(names)}))"
     )
     return Prepared(
         lambda: jax.block_until_ready(jitted(*operands)),
         lambda results: tuple(np.asarray(result) for result in results),
         code,
-        bytes_kept=lambda: kept_by(function, operands[-1]),
+        bytes_kept=lambda: kept_by(function, *operands[1:]),
         peak_bytes=lambda: planned_peak(jitted, operands),
     )
 
