@@ -102,6 +102,10 @@ def _one_plus(a: Node) -> Node:
     if inner.op == "tanh":
         half = build("sigmoid", build("mul", inner.args[0], const(2.0 * sign)))
         return build("mul", half, const(2.0))
+    if inner.op == "mish_gate":  # tanh(softplus(z))
+        softplus = build("softplus", inner.args[0])
+        half = build("sigmoid", build("mul", softplus, const(2.0 * sign)))
+        return build("mul", half, const(2.0))
     if inner.op == "erf":
         half = build("normal_cdf", build("mul", inner.args[0], const(sign * math.sqrt(2))))
         return build("mul", half, const(2.0))

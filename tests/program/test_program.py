@@ -471,3 +471,12 @@ def test_the_logarithm_of_a_sigmoid_has_an_exact_tail():
 
     y = fastgrad.elementwise(written_out)(np.array([-1000.0, 50.0]))
     np.testing.assert_allclose(y, [-1000.0, -np.exp(-50.0)], rtol=1e-15)
+
+
+def test_one_less_a_gate_of_mish_keeps_its_digits():
+    def rest(x):
+        return 1.0 - m.tanh(m.softplus(x))
+
+    x = np.array([5.0, 20.0, 50.0])
+    exact = 2 / (1 + np.exp(2 * np.logaddexp(0, x)))
+    np.testing.assert_allclose(fastgrad.elementwise(rest)(x), exact, rtol=1e-13)
