@@ -88,6 +88,8 @@ def _check_values(case: PairCase, dy, arrays) -> None:
     for got, (slope, size) in zip(found, case.slopes(*exact), strict=True):
         size = np.abs(size * exact_dy)
         _compare(got, slope * exact_dy, size, arrays[0].dtype, case.slope_ulp + more)
+    if dy.dtype != np.float32:
+        return  # which gradients are wanted is a matter of the program, not of the precision
     for k, name in enumerate(case.names):
         keywords = {"wrt": name, **case.arguments}
         assert same_bits(case.operator.grad(dy, *arrays, **keywords)[0], found[k]), name
@@ -100,9 +102,9 @@ def _compare(got, exact, scale, dtype, allowed) -> None:
 
 def _check_broadcast(case: PairCase, dy, arrays) -> None:
     """A broadcast operand is as one that is written out; its gradient is summed to its own shape."""
-    for name, (k, shape) in zip(
-        itertools.cycle(case.names), itertools.product(range(len(arrays)), BROADCAST), strict=False
-    ):
+    places = range(len(arrays)) if dy.dtype == np.float32 else [len(arrays) - 1]
+    for k, shape in itertools.product(places, BROADCAST):
+        name = case.names[k]
         own = list(arrays)
         own[k] = _values(shape, arrays[k].dtype, 5)
         written_out = [np.ascontiguousarray(np.broadcast_to(array, SHAPE)) for array in own]
@@ -114,7 +116,7 @@ def _check_broadcast(case: PairCase, dy, arrays) -> None:
         assert found[k].shape == shape and found[k].dtype == own[k].dtype
         _check_sum(case, dy, written_out, k, shape, found[k])
         # A float32 operand beside others of 16 bits keeps its dtype.
-        if arrays[k].dtype.itemsize == 2:
+        if arrays[k].dtype.itemsize == 2 and shape == BROADCAST[0]:
             wide = list(own)
             wide[k] = own[k].astype(np.float32)
             assert same_bits(case.call(*wide), case.call(*own))

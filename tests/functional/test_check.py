@@ -18,7 +18,8 @@ def failed(found: fastgrad.Checked) -> list[str]:
 
 @pytest.mark.parametrize("name", ["relu", "gelu", "swiglu", "huber_loss", "dropout", "rms_norm"])
 def test_the_librarys_operators_pass(name):
-    found = fastgrad.check(getattr(fastgrad, name), verbose=False)
+    dtypes = None if name == "gelu" else ["float32", "bfloat16"]
+    found = fastgrad.check(getattr(fastgrad, name), dtypes=dtypes, verbose=False)
     assert found.ok, found
 
 
