@@ -85,8 +85,14 @@ demo: $(VENV)/.installed-demo ## Train a denoiser on two photographs: fastgrad b
 	@$(RUN) -m fastgrad.demo
 
 .PHONY: test
+# The tests of the runtime fork: in processes of their own, which hold few kernels and no other library's threads.
 test: compiler lint ## Linters, types and all tests (WORKERS=2)
+ifeq ($(ARGS),)
+	$(RUN) -m pytest -n $(WORKERS) --ignore tests/runtime
+	$(RUN) -m pytest -n $(WORKERS) tests/runtime
+else
 	$(RUN) -m pytest -n $(WORKERS) $(ARGS)
+endif
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## ruff check, ruff format --check, mypy
