@@ -184,13 +184,11 @@ class TestContenders:
     @pytest.mark.parametrize("dtype", DTYPES)
     @pytest.mark.parametrize("name", NAMES)
     def test_torch(self, name, dtype):
-        pytest.importorskip("torch")
         contender = "composed" if name == "own_operator_forward_backward" else "torch_"
         assert _error(contender, case_of(name, dtype)).absolute < TOLERANCES[dtype]
 
     @pytest.mark.parametrize("name", ["relu_grad", "elu_grad", "mish_grad", "prelu_grad"])
     def test_modes(self, name):
-        pytest.importorskip("torch")
         for mode in WORKLOADS[name].modes:
             case = Case(name, (1 << 10,), "float32", mode)
             for contender in ("fastgrad_", "torch_"):
@@ -218,7 +216,6 @@ class TestContenders:
         ],
     )
     def test_what_a_user_of_pytorch_writes(self, name, text):
-        pytest.importorskip("torch")
         assert text in _prepared("torch_", case_of(name)).code
 
     def test_a_sum_over_more_than_one_period(self):
@@ -228,7 +225,6 @@ class TestContenders:
 
     @pytest.mark.parametrize(("contender", "arrays"), [("fastgrad_", 2), ("torch_", 3)])
     def test_bytes_kept(self, contender, arrays):
-        pytest.importorskip("torch")
         case = case_of("swiglu_forward_backward")
         prepared = _prepared(contender, case)
         assert prepared.bytes_kept is not None
