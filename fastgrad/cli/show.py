@@ -27,9 +27,8 @@ def show(
 ) -> None:
     """Print an operator's programs: forward, then the gradient."""
     operator = find(op)
-    printed = io.StringIO()
     try:
-        with contextlib.redirect_stdout(printed if as_json else io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()):  # `fastgrad.show` prints what it returns
             text = fastgrad.show(operator, dtype=dtype, source=source, **choices_of(choice or []))
     except (TypeError, ValueError) as error:
         raise failed(str(error)) from None

@@ -123,8 +123,6 @@ class Operator:
         signature = inspect.signature(function)
         self._defaults = _defaults(signature, self.choices)
         self.arguments = tuple(self._defaults)
-        #: The default of each parameter and of each choice.
-        self.defaults = {name: value for name, value in self._defaults.items() if value is not None}
         self.arrays = tuple(name for name, default in self._defaults.items() if default is None)
         self.parameters = tuple(n for n, d in self._defaults.items() if isinstance(d, float))
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
@@ -206,6 +204,11 @@ class Operator:
             Of the `ValueError` if they may not; `format` puts the parameters in.
         """
         self._requirement = holds, message
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default of each parameter and of each choice."""
+        return {name: value for name, value in self._defaults.items() if value is not None}
 
     @property
     def program(self) -> Program:
@@ -348,15 +351,32 @@ class Operator:
         runner: Callable[[tuple[str, ...]], ProgramRunner],
     ) -> dict[str, np.ndarray]:
         """The gradients of `names`, sums in float64, by the programs that `runner` gives."""
-        for name in operands.spread:
-            if outs.get(name) is not None:
-                check_out_alone(outs[name], f"out for {name}", operands.spread[name].values)
+        self._check_spread_outs(dy, operands, outs)
         found: dict[str, np.ndarray] = {}
-        for own in together(names, operands):
+        for own in together(names, operands, self.takes_seed):
             wrt = tuple(name for name in (*self.arrays, *self.parameters) if name in own)
             own_outs = [outs.get(name) for name in wrt if name in operands.full]
             found |= runner(wrt).run(operands, dy, own_outs)
         return found
+
+    def _check_spread_outs(self, dy: Any, operands: Operands, outs: Mapping[str, Any]) -> None:
+        """Those for gradients of what is broadcast, which are written when all else is done."""
+        read = [
+            *operands.full.items(),
+            *((own.name, own.values) for own in operands.spread.values()),
+        ]
+        if isinstance(dy, np.ndarray):
+            read.append(("dy", dy))
+        for name, own in operands.spread.items():
+            out = outs.get(name)
+            if out is None:
+                continue
+            check_out_alone(out, f"out for {name}", own.values, read)
+            for other, array in outs.items():
+                if other != name and array is not None and np.may_share_memory(out, array):
+                    raise ValueError(
+                        f"out for {name} overlaps that for {other}: pass memory of its own"
+                    )
 
     def _in_kind(
         self,

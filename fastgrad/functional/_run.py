@@ -180,6 +180,12 @@ class ProgramRunner:
         if self._summed:
             kept = tuple([_kept(name, operands) for name in self._summed])
             axes, widths, inners = plan_of_sums(shape, kept)
+            if self.program.is_random and _is_turned(shape, kept):
+                raise ValueError(
+                    f"the gradient of {' and '.join(self._summed)} is a sum over axes that do not follow "
+                    f"each other, in whose order random numbers are not counted: pass it written out, "
+                    f"np.broadcast_to(…, {shape}).copy(), and sum its gradient"
+                )
         elif self.program.is_random:  # by the index of an element, whatever the order in memory
             axes, widths, inners = tuple(range(len(shape))), (), ()
         else:
@@ -200,8 +206,14 @@ def _are_apart(out: np.ndarray, others: Sequence[np.ndarray]) -> bool:
     return not any(_may_share_memory(out, other) for other in others)
 
 
-def together(names: Sequence[str], operands: Operands) -> list[list[str]]:
-    """`names`, parted into those whose gradients one launch can sum: mostly all of them."""
+def together(
+    names: Sequence[str], operands: Operands, fixed_order: bool = False
+) -> list[list[str]]:
+    """`names`, parted into those whose gradients one launch can sum: mostly all of them.
+
+    Gradients of full shape are in the last launch: they may be written over an operand that others read.
+    With `fixed_order` that launch is in the order of the axes, by which random numbers are counted.
+    """
     if not operands.spread:
         return [list(names)]
     shape = operands.x.shape
@@ -209,12 +221,18 @@ def together(names: Sequence[str], operands: Operands) -> list[list[str]]:
     for name in names:
         for own in launches:
             summed = [one for one in (*own, name) if one not in operands.full]
-            if can_sum(shape, tuple([_kept(one, operands) for one in summed])):
+            kept = tuple([_kept(one, operands) for one in summed])
+            if can_sum(shape, kept) and not (fixed_order and _is_turned(shape, kept)):
                 own.append(name)
                 break
         else:
             launches.append([name])
-    return launches
+    return sorted(launches, key=lambda own: any(name in operands.full for name in own))
+
+
+def _is_turned(shape: tuple[int, ...], kept: tuple[frozenset[int], ...]) -> bool:
+    """Whether sums that keep the axes `kept` are taken in another order than that of the axes."""
+    return plan_of_sums(shape, kept)[0] != tuple(range(len(shape)))
 
 
 def _kept(name: str, operands: Operands) -> frozenset[int]:

@@ -123,3 +123,40 @@ def test_pullback_gives_each_array_its_gradient():
     gradients = pullback(np.ones_like(y))
     assert [gradient.shape for gradient in gradients] == [(3, 4), (3, 4), (4,)]
     assert len(pullback.kept) == 3
+
+
+def test_in_place_where_two_launches_are_needed():
+    """The launch that writes over an operand is the last: the others read it."""
+    rng = np.random.default_rng(0)
+    x, dy = rng.normal(size=(2, 2, 3, 4, 5))
+    y, z = rng.normal(size=(2, 1, 4, 1)), rng.normal(size=(1, 3, 4, 1))
+
+    @fastgrad.elementwise
+    def triple(x, y, z):
+        return x * y * z
+
+    expected = triple.grad(dy, x, y, z)
+    for wrt in (("x", "y", "z"), ("z", "y", "x")):
+        own = x.copy()
+        got = dict(
+            zip(wrt, triple.grad(dy, own, y, z, wrt=wrt, out=_place("x", wrt, own)), strict=True)
+        )
+        assert got["x"] is own
+        for name, right in zip("xyz", expected, strict=True):
+            np.testing.assert_array_equal(got[name], right)
+
+
+def _place(name, wrt, array):
+    return tuple(array if own == name else None for own in wrt)
+
+
+def test_out_for_a_broadcast_array_overlaps_nothing_else():
+    x, bias, dy = np.ones((3, 4)), np.ones(4), np.ones((3, 4))
+    out = np.empty((3, 4))
+    with pytest.raises(ValueError, match=r"out for z overlaps that for x: pass memory of its own"):
+        product.grad(dy, x, x, bias, wrt=("x", "z"), out=(out, out[0]))
+    for operand, name in ((x, "x"), (dy, "dy")):
+        with pytest.raises(ValueError, match=rf"out for z overlaps {name} in part"):
+            product.grad(dy, x, x[1:2], bias, wrt="z", out=operand[0])
+    assert product.grad(dy, x, x, bias, wrt="z", out=bias)[0] is bias
+    assert bias.tolist() == [3.0] * 4

@@ -195,3 +195,33 @@ def test_bad_arguments():
         fastgrad.dropout(x, 0.5, -1)
     with pytest.raises(ValueError, match="dy must have the shape of x"):
         fastgrad.dropout_grad(x, np.ones(4, np.float32), 0.5, 1)
+
+
+def test_the_mask_stays_where_a_sum_turns_the_axes():
+    """A residual whose summed axes do not follow each other has a launch of its own."""
+    rng = np.random.default_rng(0)
+    x, dy = rng.normal(size=(2, 2, 3, 4, 5))
+    for shape in ((3, 1, 5), (2, 1, 4, 1), (2, 1, 1, 5), (4, 5), (3, 1, 1)):
+        residual = rng.normal(size=shape)
+        dx, dresidual = fastgrad.add_dropout_grad(dy, x, residual, 0.4, 2)
+        np.testing.assert_array_equal(dx, fastgrad.dropout_grad(dy, None, 0.4, 2))
+        aligned = (1,) * (4 - len(shape)) + shape
+        axes = tuple(axis for axis in range(4) if aligned[axis] == 1)
+        expected = dy.sum(axes, keepdims=True).reshape(shape)
+        np.testing.assert_allclose(dresidual, expected, rtol=1e-12)
+
+
+def test_a_random_sum_in_another_order_is_refused():
+    @fastgrad.seeded
+    def scaled(x, y):
+        return x * y * m.random()
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 3, 4)), rng.normal(size=(4,))
+    numbers = random_numbers(24, 5).reshape(x.shape)
+    _, dy = scaled.grad(np.ones_like(x), x, y, 5)
+    np.testing.assert_allclose(dy, (x * numbers).sum((0, 1)), rtol=1e-12)
+    with pytest.raises(
+        ValueError, match=r"the gradient of y is a sum over axes that do not follow"
+    ):
+        scaled.grad(np.ones_like(x), x, rng.normal(size=(2, 1, 4)), 5)
