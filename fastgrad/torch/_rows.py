@@ -81,7 +81,7 @@ class Rows(Adapter):
     def forward(self, tensors: Tensors, options: tuple) -> tuple[torch.Tensor, ...]:
         """The results, then mean and rstd, or what else backward takes."""
         named, keywords, turned = self._call(tensors, options)
-        outs = tuple([None if turned else like(tensors[0])] * self.results)
+        outs = tuple([None if turned else like(tensors[0]) for _ in range(self.results)])
         statistics = {"return_stats": True} if self.kept else {}
         found = self.operator(**named, **keywords, **statistics, out=outs)
         found = found if isinstance(found, tuple) else (found,)
@@ -200,6 +200,8 @@ class BatchNormInference(Adapter):
 
     def forward(self, tensors: Tensors, options: tuple) -> tuple[torch.Tensor, ...]:
         """The value."""
+        if tensors[0].numel() == 0:
+            return (torch.empty_like(tensors[0]),)
         x, mean, var, gamma, beta, data_format = self._arrays(tensors)
         y = batch_norm(
             x, gamma, beta, mean, var, training=False, eps=options[0], data_format=data_format
@@ -210,9 +212,11 @@ class BatchNormInference(Adapter):
         self, dys: Tensors, tensors: Tensors, kept: Tensors, options: tuple, needs: Sequence[bool]
     ) -> list[torch.Tensor | None]:
         """The gradients of `x`, `gamma` and `beta`."""
-        x, mean, var, gamma, beta, data_format = self._arrays(tensors)
         if needs[1] or needs[2]:
             raise RuntimeError("batch_norm has no gradient of its running statistics")
+        if tensors[0].numel() == 0:
+            return [torch.zeros_like(t) if n else None for t, n in zip(tensors, needs, strict=True)]
+        x, mean, var, gamma, beta, data_format = self._arrays(tensors)
         dy = array_of(dys[0])
         if data_format == "NHWC":
             dy = _channels_last(dy)
