@@ -108,7 +108,9 @@ class Adapter:
             f"backward use PyTorch's own, or fastgrad.torch.unpatch(model)"
         )
         delayed = torch._C._functions.DelayedError(message, len(places))
-        guarded = delayed(*(gradients[place] for place in places))
+        guarded: Any = delayed(*(gradients[place].detach().requires_grad_() for place in places))
+        if len(places) == 1:  # then it is no tuple
+            guarded = (guarded,)
         for place, gradient in zip(places, guarded, strict=True):
             gradients[place] = gradient
         return gradients
