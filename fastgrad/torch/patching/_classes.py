@@ -19,7 +19,7 @@ from .. import modules as drop_ins
 from . import _fused
 from ._known import Known, known
 from ._rewrite import HELPERS, Rewritten, Site, rewrite
-from ._roles import ACTIVATIONS, activation_of_kind, norm_of, original_of
+from ._roles import ACTIVATIONS, activation_of_kind, norm_of
 from ._source import UnreadableError, innermost
 
 __all__ = ["Patched", "base_of_torch", "is_patched", "patched_class", "sites_of"]
@@ -46,11 +46,11 @@ class Patched:
 
 
 def _rebuild(original: type) -> Any:
-    cls = patched_class(original) or original
+    cls: Any = patched_class(original) or original
     return cls.__new__(cls)
 
 
-def is_patched(module: nn.Module) -> bool:
+def is_patched(module: Any) -> bool:
     """Whether its very class is one that `patch` gave it."""
     return "_fastgrad_original" in type(module).__dict__
 
@@ -85,7 +85,6 @@ def patched_class(original: type) -> type | None:
     return _make(original, (), {**methods, HELPERS: _fused}) if methods else None
 
 
-@functools.cache
 def sites_of(original: type) -> list[Site]:
     """Where modules meet in the methods of a class."""
     return [site for own in _rewritten(original).values() for site in own.sites]
@@ -112,10 +111,12 @@ def _rewritten(original: type) -> dict[str, Rewritten]:
         name = names.pop()
         method = getattr(original, name, None)
         function = innermost(method) if callable(method) else None
-        if name in seen or not isinstance(function, FunctionType) or hasattr(nn.Module, name):
-            if name != "forward":
-                continue
+        is_own = isinstance(function, FunctionType) and not hasattr(nn.Module, name)
+        if name in seen or not (is_own or name == "forward"):
+            continue
         seen.add(name)
+        if name != "forward" and known(method) is not None:
+            continue  # an activation, which is recognised by its text where it is called
         try:
             own = rewrite(method)
         except UnreadableError:

@@ -8,6 +8,7 @@ stays what its source says.
 
 from __future__ import annotations
 
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import torch
@@ -16,12 +17,16 @@ from torch.nn import functional as F
 from torch.nn.modules import module as torch_module
 
 from .. import functional as ours
-from ._roles import ACTIVATIONS, Norm, activation_of, linear_of, norm_of
+from ._roles import COUNTERPARTS, Norm, activation_of, linear_of, norm_of
 
 __all__ = [
     "add_norm",
     "adds",
+    "are_plain",
+    "call",
     "chain",
+    "counterpart",
+    "fits",
     "gated",
     "gates",
     "is_activation",
@@ -30,18 +35,19 @@ __all__ = [
     "pairs",
 ]
 
-_GATED = {
+_GATED: dict[str | None, tuple[Any, dict[str, Any]]] = {
     "gelu": (ours.geglu, {}),
     "gelu_tanh": (ours.geglu, {"approximate": "tanh"}),
     "relu": (ours.reglu, {}),
     "silu": (ours.swiglu, {}),
 }
-_AFTER_LINEAR = {
+_AFTER_LINEAR: dict[str, tuple[Any, dict[str, Any]]] = {
     "gelu": (ours.add_gelu, {}),
     "gelu_tanh": (ours.add_gelu, {"approximate": "tanh"}),
     "relu": (ours.add_relu, {}),
     "silu": (ours.add_swish, {}),
 }
+_FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _PLAIN = frozenset({torch.Tensor, nn.Parameter})
 _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
@@ -100,9 +106,24 @@ def chain(x: Any, *steps: Any) -> Any:
                 x = fused
                 place += 2
                 continue
-        x = steps[place](x)
+        step = steps[place]
+        x = step(x) if isinstance(step, nn.Module) else call(step, x)
         place += 1
     return x
+
+
+def call(function: Any, x: Any, *arguments: Any, **options: Any) -> Any:
+    """``function(x, …)``, one of `torch.nn.functional`."""
+    if are_plain(x, *[own for own in arguments if isinstance(own, torch.Tensor)]):
+        named = [own for own in options.values() if isinstance(own, torch.Tensor)]
+        if not named or are_plain(x, *named):
+            function = counterpart(function)
+    return function(x, *arguments, **options)
+
+
+def counterpart(function: Any) -> Any:
+    """fastgrad's function for one of PyTorch's, or the same."""
+    return COUNTERPARTS.get(function, function) if isinstance(function, _FUNCTIONS) else function
 
 
 def add_norm(norm: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -165,7 +186,7 @@ def _pair(first: Any, second: Any, x: Any) -> torch.Tensor | None:
     if not fits(norm, x):
         return None
     assert norm.eps is not None
-    return ours.group_norm_swish(x, norm.count, norm.weight, norm.bias, norm.eps)
+    return ours.group_norm_swish(x, norm.groups, norm.weight, norm.bias, norm.eps)
 
 
 def _observed(*modules: Any) -> bool:

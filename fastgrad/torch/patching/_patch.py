@@ -32,7 +32,9 @@ def patch(model: nn.Module, *, measure: Callable[[], Any] | None = None) -> Repo
     a subclass of the one that it had, which overrides forward. `state_dict` is what it was, an optimizer
     goes on with its parameters, and a pickled or copied model is a patched one.
 
-    - Activations, norms and losses of `torch.nn`, and subclasses that keep their forward.
+    - Activations, norms and losses of `torch.nn`, and subclasses that keep their forward. Dropout is left:
+      its random numbers would be others.
+    - Calls of activations and norms of `torch.nn.functional` in a forward.
     - Modules of other packages and yours whose forward says the same as one that is known, such as the
       RMS norms and activations of `transformers`; no package is imported for it.
     - Modules that follow each other, in `nn.Sequential` or in a forward that can be read: GroupNorm and
@@ -96,7 +98,7 @@ def unpatch(model: nn.Module) -> None:
             )
     for _, module in modules:
         if is_patched(module):
-            module.__class__ = type(module)._fastgrad_original  # type: ignore[attr-defined]
+            module.__class__ = type(module)._fastgrad_original
 
 
 def _check(model: Any) -> None:
@@ -119,7 +121,7 @@ def _plan(name: str, module: nn.Module, report: Report) -> Iterator[_Plan]:
     """At most one; what speaks against it goes into the report."""
     if isinstance(module, Patched):
         return
-    original = type(module)
+    original: Any = type(module)
     reason = _refusal(module)
     cls = None
     if reason is None:
@@ -153,7 +155,9 @@ def _refusal(module: nn.Module) -> str | None:
         return "a ScriptModule"
     if "forward" in module.__dict__:
         return "its forward is set on the object"
-    if module._compiled_call_impl is not None:
+    if getattr(module, "inplace", False) is True:
+        return "inplace=True"
+    if getattr(module, "_compiled_call_impl", None) is not None:
         return "compiled by Module.compile"
     if parametrize.is_parametrized(module):
         return "parametrized"
@@ -196,37 +200,41 @@ def _known_name(module: nn.Module) -> str | None:
 
 def _fusions(name: str, module: nn.Module, report: Report) -> Iterator[str]:
     """What its forward fuses, as the module is now."""
-    for labels, steps in _neighbours(module):
-        if len(steps) == 2:
-            what = _fused.pairs(*steps)
-        else:
-            kind, step = labels[0], steps[0]
-            what = _fused.adds(step) if kind == "add_norm" else _fused.gates(step)
-            labels = labels[1:]
-        if what is None:
-            continue
-        watched = [label for label, step in zip(labels, steps) if _fused.is_watched(step)]
-        if watched:
-            reason = f"{what} not fused: a hook, or a forward of its own, on {', '.join(watched)}"
-            report.left.append(Left(name, _name_of(type(module)), reason))
-        else:
-            yield f"{what}({', '.join(labels)})"
+    for kind, steps in _sites(module):
+        taken = False
+        for place, (label, step) in enumerate(steps):
+            follows = steps[place + 1 : place + 2] if kind == "chain" else []
+            if taken:  # by the one before
+                taken = False
+                continue
+            what = _what(kind, step, *[own for _, own in follows])
+            watched = [own for own, one in [(label, step), *follows] if _fused.is_watched(one)]
+            if what is not None and not watched:
+                taken = bool(follows)
+                yield f"{what}({', '.join(own for own, _ in [(label, step), *follows])})"
+            elif what is not None:
+                reason = f"{what} not fused: a hook, or another forward, on {', '.join(watched)}"
+                report.left.append(Left(name, _name_of(type(module)), reason))
+            elif kind in ("chain", "call") and _fused.counterpart(step) is not step:
+                yield _fused.counterpart(step).__name__
 
 
-def _neighbours(module: nn.Module) -> Iterator[tuple[list[str], list[Any]]]:
-    """Names and modules: two that follow each other, or the kind of a site and the one it is of."""
-    if isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
-        steps = [(str(key), step) for key, step in module._modules.items() if step is not None]
-        for (first, a), (second, b) in zip(steps, steps[1:]):
-            yield [first, second], [a, b]
+def _what(kind: str, step: Any, *follows: Any) -> str | None:
+    if kind == "chain":
+        return _fused.pairs(step, *follows) if follows else None
+    if kind == "add_norm":
+        return _fused.adds(step)
+    return _fused.gates(step) if kind == "gated" else None
+
+
+def _sites(module: nn.Module) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """The kind of a place where modules meet, their names and themselves."""
+    cls: Any = type(module)
+    if isinstance(module, nn.Sequential) and cls.forward is nn.Sequential.forward:
+        yield "chain", [(key, own) for key, own in module._modules.items() if own is not None]
         return
-    for site in sites_of(type(module)):
-        found = [_step(module, step) for step in site.steps]
-        if site.kind == "chain":
-            for (first, a), (second, b) in zip(found, found[1:]):
-                yield [first, second], [a, b]
-        else:
-            yield [site.kind, found[0][0]], [found[0][1]]
+    for site in sites_of(cls):
+        yield site.kind, [_step(module, step) for step in site.steps]
 
 
 def _step(module: nn.Module, step: Any) -> tuple[str, Any]:

@@ -6,6 +6,7 @@ Only what keeps the meaning, whatever the modules are, is rewritten:
 - ``h = a + b; r = h; h = self.n(h)`` becomes ``h, r = add_norm(self.n, a, b)``, and ``self.n(a + b)``
   its first result;
 - ``self.f(g) * u`` becomes ``gated(act=self.f, gate=g, up=u)``;
+- ``F.relu(x)`` becomes ``chain(x, F.relu)``, with other arguments ``call(F.gelu, x, …)``;
 - ``u, g = x.chunk(2, dim=d); … u * self.f(g)`` becomes ``packed(self.f, x, d, "last")``.
 
 Lines keep their numbers: a traceback points into the original source.
@@ -17,10 +18,10 @@ import ast
 import copy
 import functools
 from dataclasses import dataclass, field
-from types import CellType, FunctionType
+from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any
 
-from ._roles import activation_of
+from ._roles import COUNTERPARTS, activation_of
 from ._source import UnreadableError, code_of, innermost, parse, resolve
 
 __all__ = ["Rewritten", "Site", "rewrite"]
@@ -31,9 +32,9 @@ HELPERS = "_fastgrad_fused"
 
 @dataclass(frozen=True)
 class Site:
-    """A place where modules meet: "chain", "add_norm" or "gated", and how they are reached from `self`.
+    """A place where modules meet: "chain", "add_norm", "gated" or "call".
 
-    A path that is not of `self` is the function itself.
+    A step is the names from `self` to a module, or a function.
     """
 
     kind: str
@@ -94,14 +95,14 @@ def _rewrap(method: Any, old: FunctionType, new: FunctionType) -> Any:
     """The decorators of `method` around `new`: copies of them, whose cell of `old` holds `new`."""
     if method is old:
         return new
-    inner = _rewrap(method.__wrapped__, old, new)
-    cells = method.__closure__ or ()
+    wrapped = method.__wrapped__
+    inner = _rewrap(wrapped, old, new)
     if not isinstance(method, FunctionType) or not any(
-        cell.cell_contents is method.__wrapped__ for cell in cells
+        _holds(cell, wrapped) for cell in method.__closure__ or ()
     ):
         raise UnreadableError("its forward is decorated in a way that cannot be repeated")
     closure = tuple(
-        CellType(inner) if cell.cell_contents is method.__wrapped__ else cell for cell in cells
+        CellType(inner) if _holds(cell, wrapped) else cell for cell in method.__closure__ or ()
     )
     copied = FunctionType(
         method.__code__, method.__globals__, method.__name__, method.__defaults__, closure
@@ -109,6 +110,13 @@ def _rewrap(method: Any, old: FunctionType, new: FunctionType) -> Any:
     wrapper: Any = _like(method, copied)
     wrapper.__wrapped__ = inner
     return wrapper
+
+
+def _holds(cell: CellType, wrapped: Any) -> bool:
+    try:
+        return cell.cell_contents is wrapped
+    except ValueError:  # an empty cell
+        return False
 
 
 class _Rewriter:
@@ -123,7 +131,15 @@ class _Rewriter:
         """Rewrite the body."""
         if self.me is not None:
             self._block(self.node.body)
-            self.sites = list(dict.fromkeys(self.sites))
+            self.sites = list(dict.fromkeys([*self.sites, *self._chains()]))
+
+    def _chains(self) -> list[Site]:
+        """The chains, which have grown until now."""
+        return [
+            Site("chain", tuple(self._path(s) or resolve(s, self.function) for s in node.args[1:]))
+            for node in ast.walk(self.node)
+            if isinstance(node, ast.Call) and getattr(node, "fastgrad_chain", False)
+        ]
 
     # --- Statements
 
@@ -252,19 +268,14 @@ class _Rewriter:
             return False
         first, after = body[place : place + 2]
         name = _name_of(first)
-        if name is None or not self._is_self_call_of(after, name):
+        start, end = self._unchained(_value(first)), self._unchained(_value(after))
+        if name is None or start is None or end is None or not _is_name(end[0], name):
             return False
         if name in self.function.__code__.co_cellvars:
             return False
         if _name_of(after) != name and not isinstance(after, ast.Return):
             return False
-        start, after_value = _value(first), _value(after)
-        assert isinstance(after_value, ast.Call)
-        found = self._unchained(start)
-        if found is None:
-            return False
-        x, steps = found
-        steps = [*steps, after_value.func]
+        x, steps = start[0], [*start[1], *end[1]]
         value = self._chain(x, steps, after)
         assert isinstance(after, (ast.Assign, ast.Return))
         after.value = value
@@ -278,14 +289,6 @@ class _Rewriter:
         _Expressions(self, nested).visit(statement)
 
     def _chain(self, x: ast.expr, steps: list[ast.expr], where: ast.AST) -> ast.expr:
-        paths = tuple(self._path(step) for step in steps)
-        # A longer chain takes the place of the one it goes on with.
-        self.sites = [
-            site
-            for site in self.sites
-            if not (site.kind == "chain" and site.steps == paths[: len(site.steps)])
-        ]
-        self.sites.append(Site("chain", paths))
         return self._helper("chain", [x, *steps], where)
 
     def _unchained(self, value: ast.expr | None) -> tuple[ast.expr, list[ast.expr]] | None:
@@ -328,7 +331,7 @@ class _Rewriter:
         if name is None or not self._self_call(value):
             return False
         assert isinstance(value, ast.Call)
-        return isinstance(value.args[0], ast.Name) and value.args[0].id == name
+        return _is_name(value.args[0], name)
 
     def _path(self, node: ast.expr) -> Any:
         """The names from `self` to what an expression is, or None."""
@@ -415,6 +418,9 @@ class _Expressions(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         self.generic_visit(node)
         rewriter = self.rewriter
+        function = resolve(node.func, rewriter.function)
+        if _is_replaceable(function) and node.args:
+            return self._function(node, function)
         if not rewriter._self_call(node):
             return node
         x = node.args[0]
@@ -426,6 +432,19 @@ class _Expressions(ast.NodeTransformer):
             fused = rewriter._helper("add_norm", [node.func, x.left, x.right], node)
             return ast.copy_location(ast.Subscript(fused, ast.Constant(0), ast.Load()), node)
         return node
+
+    def _function(self, node: ast.Call, function: Any) -> ast.expr:
+        """A function of torch, the next step of a chain if it has one argument."""
+        rewriter, x = self.rewriter, node.args[0]
+        if any(isinstance(x, ast.Starred) for x in node.args):
+            return node
+        if any(own.arg in (None, "inplace") for own in node.keywords):
+            return node
+        if len(node.args) > 1 or node.keywords:
+            rewriter.sites.append(Site("call", (function,)))
+            return rewriter._helper("call", [node.func, *node.args], node, node.keywords)
+        start, steps = rewriter._unchained(x) or (x, [])
+        return rewriter._chain(start, [*steps, node.func], node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         return node
@@ -499,6 +518,14 @@ def _sum_of(statement: ast.stmt) -> list[ast.expr] | None:
     if _name_of(statement) is None or not isinstance(value, ast.BinOp):
         return None
     return [value.left, value.right] if isinstance(value.op, ast.Add) else None
+
+
+def _is_replaceable(function: Any) -> bool:
+    return isinstance(function, (FunctionType, BuiltinFunctionType)) and function in COUNTERPARTS
+
+
+def _is_name(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _is_copy(statement: ast.stmt) -> bool:

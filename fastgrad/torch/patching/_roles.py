@@ -16,10 +16,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from .. import functional as ours
+from .._activations import __all__ as _activation_functions
 from ._known import Known, known
 
 __all__ = [
     "ACTIVATIONS",
+    "COUNTERPARTS",
     "Norm",
     "activation_of",
     "activation_of_kind",
@@ -39,6 +41,16 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "squared_relu": ours.squared_relu,
 }
 
+#: fastgrad's function for one of PyTorch's, of the same signature.
+COUNTERPARTS: dict[Any, Callable[..., torch.Tensor]] = {
+    torch.relu: ours.relu,
+    **{
+        getattr(F, name): getattr(ours, name)
+        for name in [*_activation_functions, "group_norm", "layer_norm", "rms_norm"]
+        if hasattr(F, name)
+    },
+}
+
 _GELUS = {"none": "gelu", "tanh": "gelu_tanh"}
 _FUNCTIONS: dict[Any, str] = {
     F.gelu: "gelu",
@@ -50,14 +62,14 @@ _FUNCTIONS: dict[Any, str] = {
 
 
 class Norm(NamedTuple):
-    """A normalisation and its arguments; `count` is of a group norm's groups."""
+    """A normalisation and its arguments; `groups` is a group norm's number of them."""
 
     what: str
     shape: tuple[int, ...]
     weight: torch.Tensor | None
     bias: torch.Tensor | None
     eps: float | None
-    count: int = 0
+    groups: int = 0
 
 
 def original_of(cls: type) -> type:
@@ -77,7 +89,7 @@ def activation_of(function: Any) -> str | None:
         if function.func is F.gelu and not function.args:
             keywords = dict(function.keywords)
             approximate = keywords.pop("approximate", "none")
-            return None if keywords else _GELUS.get(approximate)
+            return None if keywords else _GELUS.get(str(approximate))
         return None
     try:
         return _FUNCTIONS.get(function)
@@ -101,7 +113,7 @@ def activation_of_kind(found: Known, owner: Any) -> str | None:
     if found.what == "calls":
         return activation_of(getattr(owner, found.attributes[0], None))
     if found.what == "gelu_approximate":
-        return _GELUS.get(getattr(owner, found.attributes[0], None))
+        return _GELUS.get(getattr(owner, found.attributes[0], ""))
     if found.what == "gelu_constant":
         exact = getattr(owner, found.attributes[0], None) == math.sqrt(2 / math.pi)
         return "gelu_tanh" if exact else None
