@@ -162,7 +162,7 @@ def _refusal(module: nn.Module) -> str | None:
     if parametrize.is_parametrized(module):
         return "parametrized"
     for parameter in module.parameters(recurse=False):
-        if nn.parameter.is_lazy(parameter):
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
             return "lazy, and not initialised"
         if parameter.device.type not in ("cpu", "meta"):
             return f"its parameters are on {parameter.device}"

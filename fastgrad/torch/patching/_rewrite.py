@@ -4,7 +4,7 @@ Only what keeps the meaning, whatever the modules are, is rewritten:
 
 - ``h = self.a(x); h = self.b(h)`` and ``self.b(self.a(x))`` become ``chain(x, self.a, self.b)``;
 - ``h = a + b; r = h; h = self.n(h)`` becomes ``h, r = add_norm(self.n, a, b)``, and ``self.n(a + b)``
-  its first result;
+  its first result; ``h = a + b; h = h + self.f(self.n(h))`` likewise;
 - ``self.f(g) * u`` becomes ``gated(act=self.f, gate=g, up=u)``;
 - ``F.relu(x)`` becomes ``chain(x, F.relu)``, with other arguments ``call(F.gelu, x, …)``;
 - ``u, g = x.chunk(2, dim=d); … u * self.f(g)`` becomes ``packed(self.f, x, d, "last")``.
@@ -26,6 +26,7 @@ from ._source import UnreadableError, code_of, innermost, parse, resolve
 
 __all__ = ["Rewritten", "Site", "rewrite"]
 
+_NORMED = "fastgrad_normed"
 #: Where a rewritten method finds `_fused`: on `self`, so that no module's globals are touched.
 HELPERS = "_fastgrad_fused"
 
@@ -150,6 +151,8 @@ class _Rewriter:
                 place += rule(body, place)
         for place in range(len(body) - 1):
             self._merge_halves(body, place)
+        for place in reversed(range(len(body) - 1)):
+            self._name_norm(body, place)
         for statement in body:
             for inner in _blocks(statement):
                 self._block(inner)
@@ -198,6 +201,23 @@ class _Rewriter:
             branch.append(copy.deepcopy(after))
         del body[place + 1]
         return 1
+
+    def _name_norm(self, body: list[ast.stmt], place: int) -> None:
+        """``h = a + b; h = h + self.f(self.n(h))``: the norm gets a name, if it is the first call."""
+        total, after = body[place : place + 2]
+        name, value = _name_of(total), _value(after)
+        if _sum_of(total) is None or name is None or value is None or not _is_straight(value):
+            return
+        first = _first_call(value)
+        if first is None or first is value or not self._self_call(first):
+            return
+        if not _is_name(first.args[0], name):
+            return
+        norm = ast.Assign([ast.Name(_NORMED, ast.Store())], copy.deepcopy(first))
+        named = ast.copy_location(ast.Name(_NORMED, ast.Load()), first)
+        assert isinstance(after, (ast.Assign, ast.Return))
+        after.value = _Swap(first, named).visit(value)
+        body.insert(place + 1, ast.copy_location(norm, after))
 
     def _merge_halves(self, body: list[ast.stmt], place: int) -> None:
         """``u, g = x.chunk(2, dim=d)``, then a product of one and an activation of the other."""
@@ -376,6 +396,16 @@ class _Rewriter:
         return (first, last), x[0], dims[0]
 
 
+class _Swap(ast.NodeTransformer):
+    """Puts one expression in the place of another."""
+
+    def __init__(self, old: ast.expr, new: ast.expr):
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> Any:
+        return self.new if node is self.old else super().visit(node)
+
+
 class _Products(ast.NodeTransformer):
     """Rewrites the product of one half and an activation of the other."""
 
@@ -454,7 +484,9 @@ class _Expressions(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         opens = [isinstance(node.op, ast.Mult) and self._opens(s) for s in (node.left, node.right)]
-        if all(opens):
+        if all(opens) and any(self._is_function(side) for side in (node.left, node.right)):
+            opens = [self._is_function(node.left), not self._is_function(node.left)]
+        elif all(opens):
             # Which of the two is the activation is known when it runs.
             assert isinstance(node.left, ast.Call)
             test = self.rewriter._helper("is_activation", [copy.deepcopy(node.left.func)], node)
@@ -470,6 +502,9 @@ class _Expressions(ast.NodeTransformer):
             return False
         one = not isinstance(side.args[0], ast.Starred)
         return one and self.rewriter._callee(side.func) is not None
+
+    def _is_function(self, side: ast.expr) -> bool:
+        return isinstance(side, ast.Call) and self.rewriter._path(side.func) is None
 
     def _gated(self, product: ast.BinOp, which: int) -> ast.expr:
         """The product, its arguments in the order in which they were evaluated."""
@@ -518,6 +553,21 @@ def _sum_of(statement: ast.stmt) -> list[ast.expr] | None:
     if _name_of(statement) is None or not isinstance(value, ast.BinOp):
         return None
     return [value.left, value.right] if isinstance(value.op, ast.Add) else None
+
+
+def _is_straight(value: ast.expr) -> bool:
+    """Whether all of it is evaluated, once and in order."""
+    branches = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.NamedExpr, ast.comprehension, ast.Compare)
+    return not any(isinstance(node, (*branches, ast.Await, ast.Yield)) for node in ast.walk(value))
+
+
+def _first_call(value: ast.AST) -> ast.Call | None:
+    """The call that returns first."""
+    for child in ast.iter_child_nodes(value):
+        found = _first_call(child)
+        if found is not None:
+            return found
+    return value if isinstance(value, ast.Call) else None
 
 
 def _is_replaceable(function: Any) -> bool:
