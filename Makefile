@@ -123,6 +123,10 @@ compare: $(VENV)/.installed-dev ## Time, memory, error against peers (OP= SHAPE=
 	  $(foreach name,OP SHAPE DTYPE PEERS WORKLOAD REPEAT JSON MARKDOWN PICTURE,$(call given,$(name))) \
 	  $(if $(README),--readme README.md) $(ARGS)
 
+.PHONY: compare-torch
+compare-torch: $(VENV)/.installed-dev ## PyTorch's modules beside fastgrad.torch's: time, bytes kept (JSON=, ARGS='--only GELU')
+	@$(RUN) -m fastgrad.bench.torch_modules $(call given,JSON) $(ARGS)
+
 # An option by the name of a variable of make, if it was given.
 given = $(if $($(1)),--$(shell echo $(1) | tr A-Z a-z) '$($(1))')
 
