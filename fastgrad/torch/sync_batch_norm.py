@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.modules.batchnorm import _BatchNorm
 
 import fastgrad
 import fastgrad.torch  # it imports this module: its names are looked up when they are called
@@ -36,17 +37,36 @@ def _input_gradient(incoming, x, mean=0.0, scale=1.0, slope=0.0, offset=0.0):
     return incoming * scale + (x - mean) * slope + offset
 
 
-class SyncBatchNorm(nn.SyncBatchNorm):
+class SyncBatchNorm(_BatchNorm):
     """`torch.nn.SyncBatchNorm` for CPU tensors, over gloo or any other backend.
 
-    It takes the arguments and has the state of `torch.nn.SyncBatchNorm`; tensors on other devices go to
-    that. Processes may have batches of different sizes, or none.
+    It takes the arguments and has the state of `torch.nn.SyncBatchNorm`, and gives tensors on other devices
+    to that. It is no subclass: DistributedDataParallel refuses every CPU model that holds one. Processes
+    may have batches of different sizes, or none.
 
     Examples
     --------
     >>> model = fastgrad.torch.SyncBatchNorm.convert_sync_batchnorm(model)
     >>> model = torch.nn.parallel.DistributedDataParallel(model)
     """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
 
     @classmethod
     def convert_sync_batchnorm(cls, module: nn.Module, process_group: Any = None) -> nn.Module:
@@ -65,7 +85,7 @@ class SyncBatchNorm(nn.SyncBatchNorm):
             `module`, or the new layer where it is a batch norm itself.
         """
         converted = module
-        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if isinstance(module, _BatchNorm):
             if process_group is None:
                 process_group = getattr(module, "process_group", None)
             converted = cls._like(module, process_group)
@@ -88,9 +108,9 @@ class SyncBatchNorm(nn.SyncBatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         """Normalise a batch: over the group in training, by the running statistics otherwise."""
         if input.device.type != "cpu":
-            return super().forward(input)
+            of_pytorch: Any = nn.SyncBatchNorm
+            return of_pytorch.forward(self, input)
         self._check_input_dim(input)
-        self._check_non_zero_input_channels(input)
         group = self._group()
         momentum = self._next_momentum()
         tracked = not self.training or self.track_running_stats
@@ -103,6 +123,16 @@ class SyncBatchNorm(nn.SyncBatchNorm):
         return _synchronised(
             input, self.weight, self.bias, _Averages(*averages, momentum), self.eps, group
         )
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2 or input.shape[1] == 0:
+            raise ValueError(
+                f"SyncBatchNorm needs an input of (N, C, …) with a channel or more, got "
+                f"{tuple(input.shape)}"
+            )
+
+    # What `torch.nn.SyncBatchNorm.forward` calls besides.
+    _check_non_zero_input_channels = _check_input_dim
 
     def _group(self) -> Any:
         """Who shares the statistics of this call; None where there is nobody else."""
