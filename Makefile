@@ -84,6 +84,10 @@ peers: $(VENV)/.installed-peers ## Install the other peers of make compare: JAX,
 demo: $(VENV)/.installed-demo ## Train a denoiser on two photographs: fastgrad beside composed autodiff
 	@$(RUN) -m fastgrad.demo
 
+.PHONY: demo-torch
+demo-torch: $(VENV)/.installed-dev ## Train a diffusion U-Net in PyTorch: stock beside patched (ARGS='--steps 50')
+	@$(RUN) -m fastgrad.demo.unet $(ARGS)
+
 .PHONY: test
 # The tests of the runtime fork: in processes of their own, which hold few kernels and no other library's threads.
 test: compiler lint ## Linters, types and all tests (WORKERS=2)
@@ -159,5 +163,5 @@ stress: $(VENV)/.installed-dev ## Random operators, threads, forks, cache faults
 
 .PHONY: clean
 clean: ## Remove .venv, caches and what the commands wrote, but no saved benchmarks
-	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo.png
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo.png demo-torch.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

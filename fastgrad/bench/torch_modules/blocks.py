@@ -10,16 +10,18 @@ _GROUPS = 32
 class ResBlock(nn.Module):
     """A residual block of Stable Diffusion's U-Net, written as there (`openaimodel.py`)."""
 
-    def __init__(self, channels: int, out_channels: int, embedding: int) -> None:
+    def __init__(
+        self, channels: int, out_channels: int, embedding: int, groups: int = _GROUPS
+    ) -> None:
         super().__init__()
         self.in_layers = nn.Sequential(
-            nn.GroupNorm(_GROUPS, channels),
+            nn.GroupNorm(groups, channels),
             nn.SiLU(),
             nn.Conv2d(channels, out_channels, 3, padding=1),
         )
         self.emb_layers = nn.Sequential(nn.SiLU(), nn.Linear(embedding, out_channels))
         self.out_layers = nn.Sequential(
-            nn.GroupNorm(_GROUPS, out_channels),
+            nn.GroupNorm(groups, out_channels),
             nn.SiLU(),
             nn.Dropout(0.0),
             nn.Conv2d(out_channels, out_channels, 3, padding=1),
