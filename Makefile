@@ -84,6 +84,10 @@ peers: $(VENV)/.installed-peers ## Install the other peers of make compare: JAX,
 demo: $(VENV)/.installed-demo ## Train a denoiser on two photographs: fastgrad beside composed autodiff
 	@$(RUN) -m fastgrad.demo
 
+.PHONY: demo-torch
+demo-torch: $(VENV)/.installed-dev ## Train a diffusion U-Net in PyTorch: stock beside patched (ARGS='--steps 50')
+	@$(RUN) -m fastgrad.demo.unet $(ARGS)
+
 .PHONY: test
 # The tests of the runtime fork: in processes of their own, which hold few kernels and no other library's threads.
 test: compiler lint ## Linters, types and all tests (WORKERS=2)
@@ -123,6 +127,10 @@ compare: $(VENV)/.installed-dev ## Time, memory, error against peers (OP= SHAPE=
 	  $(foreach name,OP SHAPE DTYPE PEERS WORKLOAD REPEAT JSON MARKDOWN PICTURE,$(call given,$(name))) \
 	  $(if $(README),--readme README.md) $(ARGS)
 
+.PHONY: compare-torch
+compare-torch: $(VENV)/.installed-dev ## PyTorch's modules beside fastgrad.torch's: time, bytes kept (JSON=, ARGS='--only GELU')
+	@$(RUN) -m fastgrad.bench.torch_modules $(call given,JSON) $(ARGS)
+
 # An option by the name of a variable of make, if it was given.
 given = $(if $($(1)),--$(shell echo $(1) | tr A-Z a-z) '$($(1))')
 
@@ -155,5 +163,5 @@ stress: $(VENV)/.installed-dev ## Random operators, threads, forks, cache faults
 
 .PHONY: clean
 clean: ## Remove .venv, caches and what the commands wrote, but no saved benchmarks
-	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo.png
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist demo.png demo-torch.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -37,7 +37,7 @@ Progress = Callable[[Iterable[list[Case]], int], Iterable[list[Case]]]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 0 unless fastgrad itself could not be measured."""
     options, before = _options(argv)
-    console = _console()
+    console = terminal()
     try:
         results = run(
             options.groups,
@@ -235,7 +235,8 @@ def _print_moved(before: Results, now: Results, console: Any) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def _console() -> Any:
+def terminal() -> Any:
+    """The console that a comparison is printed on."""
     console = require("rich.console").Console()
     if not console.is_terminal:
         # A pipe has no width of its own, and a table folded to 80 columns is unreadable.

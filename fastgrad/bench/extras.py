@@ -6,8 +6,8 @@ import importlib
 from typing import Any
 
 
-def require(module: str) -> Any:
-    """Import `module`.
+def require(module: str, extra: str = "report") -> Any:
+    """Import `module`, which an extra of fastgrad installs.
 
     Raises
     ------
@@ -20,5 +20,5 @@ def require(module: str) -> Any:
         if error.name != module.partition(".")[0]:
             raise
         raise SystemExit(
-            f"this needs {error.name}, which is not installed: pip install 'fastgrad[report]'"
+            f"this needs {error.name}, which is not installed: pip install 'fastgrad[{extra}]'"
         ) from None

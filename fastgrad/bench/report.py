@@ -165,7 +165,7 @@ def _tables(results: Results) -> list[Table]:
         _startup_table(results),
         _new_operator_table(results),
         _failure_table(results),
-        _verdict_table(judge(results)),
+        verdict_table(judge(results)),
     ]
     return [table for table in tables if table.rows]
 
@@ -315,7 +315,8 @@ def _failure_table(results: Results) -> Table:
     return Table("Failed", columns, rows, labels=4, folds=True)
 
 
-def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
+def verdict_table(verdicts: Sequence[Verdict]) -> Table:
+    """What has to be reached, what was seen, and where."""
     tones = {"reached": "good", "missed": "bad"}
     rows = []
     for verdict in verdicts:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
-
-from fastgrad.bench.results import Results
+from typing import Any, NamedTuple
 
 
 class Seen(NamedTuple):
@@ -16,8 +14,8 @@ class Seen(NamedTuple):
     where: str
 
 
-#: The values of a run that a number is about.
-Find = Callable[[Results], Iterator[Seen]]
+#: The values of a run, of any kind of results, that a number is about.
+Find = Callable[[Any], Iterator[Seen]]
 
 
 @dataclass(frozen=True)
@@ -63,3 +61,15 @@ class Verdict:
         assert self.seen is not None
         value = self.seen.value
         return value <= number if self.target.at_most else value >= number
+
+
+def verdicts_on(targets: Iterable[Target], results: Any) -> list[Verdict]:
+    """A verdict for each of `targets`."""
+    verdicts = []
+    for target in targets:
+        seen = list(target.find(results))
+        worst = max if target.at_most else min
+        verdicts.append(
+            Verdict(target, worst(seen, key=lambda one: one.value, default=None), len(seen))
+        )
+    return verdicts

@@ -20,20 +20,13 @@ from fastgrad.bench.finders import (
 )
 from fastgrad.bench.norm_targets import NORM_TARGETS
 from fastgrad.bench.results import Results
-from fastgrad.bench.target import Seen, Target, Verdict
+from fastgrad.bench.target import Seen, Target, Verdict, verdicts_on
 from fastgrad.bench.workloads import BEYOND_CACHE, CALL, FEATURE_MAP
 
 
 def judge(results: Results) -> list[Verdict]:
     """A verdict for each of `TARGETS`."""
-    verdicts = []
-    for target in TARGETS:
-        seen = list(target.find(results))
-        worst = max if target.at_most else min
-        verdicts.append(
-            Verdict(target, worst(seen, key=lambda one: one.value, default=None), len(seen))
-        )
-    return verdicts
+    return verdicts_on(TARGETS, results)
 
 
 def _in_place(results: Results) -> Iterator[Seen]:

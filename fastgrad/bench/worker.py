@@ -119,6 +119,8 @@ class Worker:
 def serve(connection: Connection, module: str, threads: int, seed: int) -> None:
     """Answer requests, `(method, arguments)`, until the parent closes the connection.
 
+    The methods are those of the backend's `WORKER`, of `Worker` if it has none.
+
     The first answer is sent unasked: the versions, once the library is ready.
     """
     try:
@@ -127,7 +129,7 @@ def serve(connection: Connection, module: str, threads: int, seed: int) -> None:
     except Exception as error:
         connection.send(("failed", _reason(error)))
         return
-    worker = Worker(backend, seed)
+    worker = getattr(backend, "WORKER", Worker)(backend, seed)
     while True:
         try:
             method, arguments = connection.recv()
@@ -136,7 +138,7 @@ def serve(connection: Connection, module: str, threads: int, seed: int) -> None:
         connection.send(_answer(worker, method, arguments))
 
 
-def _answer(worker: Worker, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
+def _answer(worker: Any, method: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
     try:
         return "done", getattr(worker, method)(*arguments)
     except Unsupported as reason:
