@@ -742,6 +742,20 @@ def batch_norm(
     return tuple(results) if len(results) > 1 else y
 
 
+@row_operator(_NORM, "runs")
+def batch_norm_in_training(
+    x: Any,
+    gamma: Any = None,
+    beta: Any = None,
+    eps: float = 1e-5,
+    *,
+    data_format: str = "NCHW",
+) -> RowCall:
+    """`batch_norm` with the statistics of the batch, and no averages: for adapters, which keep these."""
+    eps = not_negative(eps, "eps")
+    return RowCall({"x": x}, {"gamma": gamma, "beta": beta}, eps=eps).by_channels(data_format)
+
+
 def _new_averages(
     running: Sequence[np.ndarray | None],
     mean: np.ndarray,

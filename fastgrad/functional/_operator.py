@@ -127,15 +127,15 @@ class Operator:
         self.parameters = tuple(n for n, d in self._defaults.items() if isinstance(d, float))
         self.static = tuple(n for n, d in self._defaults.items() if isinstance(d, str))
         self._channel_axis = channel_axis
-        self._given_backward: Callable | None = None
+        self.given_backward: Callable | None = None
         self._requirement: tuple[Callable, str] | None = None
         self._runners: dict[tuple, ProgramRunner] = {}
         #: The operands that are usually broadcast, or one number a channel: what is compiled ahead of a call.
         self.usually_spread: tuple[str, ...] = ()
         axis = ("axis",) if self.parameters else ()
-        self._call = with_signature(self, self.__name__, self._forward, (), (*axis, "out"))
+        self._call = with_signature(self, self.__name__, self.value, (), (*axis, "out"))
         self._grad = with_signature(
-            self, self.__name__, self._backward, ("dy",), ("wrt", *axis, "out")
+            self, self.__name__, self.gradients, ("dy",), ("wrt", *axis, "out")
         )
         self.__signature__ = inspect.signature(self._call)
         if not (self.__module__ or "").startswith("fastgrad."):
@@ -188,7 +188,7 @@ class Operator:
         It returns the derivative for each operand, not yet multiplied by `dy`. Write the measured
         reason beside it.
         """
-        self._given_backward = function
+        self.given_backward = function
         self._runners.clear()
         return function
 
@@ -255,9 +255,9 @@ class Operator:
         if wrt is None:
             return forward
         names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
-        if self._given_backward is None:
+        if self.given_backward is None:
             return trace_backward(forward, names, number_dy)
-        return trace_given_backward(forward, names, self._given_backward, chosen, number_dy)
+        return trace_given_backward(forward, names, self.given_backward, chosen, number_dy)
 
     def specialisations(self, everything: bool = True) -> list[Specialisation]:
         """All kernels that this operator can have in one precision, whatever it is called with.
@@ -282,10 +282,15 @@ class Operator:
         """Compile a kernel, or load it from the cache, without calling it."""
         self._runner(*own).prepare(dtype)
 
-    def _forward(
-        self, arrays: tuple, parameters: tuple, static: tuple[str, ...], axis: Any, out: Any
+    def value(
+        self,
+        arrays: tuple,
+        parameters: tuple = (),
+        static: tuple[str, ...] = (),
+        axis: Any = None,
+        out: Any = None,
     ) -> Any:
-        """The body of the call; `arrays`, `parameters`, `static` are tuples of arguments."""
+        """The value, of arguments that are sorted already: by the shortest way."""
         if [value for value in (*arrays, *parameters) if type(value) is Traced]:
             return self._inline(arrays, parameters, static, axis, out)
         if axis is None and _are_floats(parameters):
@@ -300,16 +305,17 @@ class Operator:
         (y,) = runner.run(operands, None, (out,)).values()
         return y
 
-    def _backward(
+    def gradients(
         self,
         dy: Any,
         arrays: tuple,
-        parameters: tuple,
-        static: tuple[str, ...],
-        wrt: Any,
-        axis: Any,
-        out: Any,
+        parameters: tuple = (),
+        static: tuple[str, ...] = (),
+        wrt: Any = None,
+        axis: Any = None,
+        out: Any = None,
     ) -> tuple:
+        """The gradients of `wrt`, of arguments that are sorted already."""
         names = self._wrt(wrt)
         if names == self.arrays and len(names) == 1 and not isinstance(out, tuple):
             return (self.input_grad(dy, arrays, parameters, static, axis, out),)

@@ -1,0 +1,49 @@
+"""Tensors as arrays and arrays as tensors, without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+__all__ = ["DTYPES", "array_of", "like", "name_of", "tensor_of"]
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_from_numpy = torch.from_numpy
+#: The tensors that kernels exist for.
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """The elements of a CPU tensor as an array that shares its memory."""
+    if tensor.dtype is torch.bfloat16:  # NumPy has no such dtype of its own: the bits are the same
+        return tensor.detach().resolve_neg().view(torch.int16).numpy().view(_BFLOAT16)
+    return tensor.numpy(force=True)  # which is detach() and the rest, in half the time
+
+
+def tensor_of(array: Any) -> torch.Tensor:
+    """A tensor that shares the memory of an array, or holds a scalar."""
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)
+    if array.dtype == _BFLOAT16:
+        return _from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return _from_numpy(array)
+
+
+def like(tensor: torch.Tensor) -> np.ndarray | None:
+    """Memory for a result with the strides that PyTorch gives it; None where fastgrad's own has them.
+
+    A tensor with gaps or overlaps, such as a slice, keeps its order of axes in PyTorch by rules of its own.
+    """
+    if tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last):
+        return None
+    return array_of(torch.empty_like(tensor))
+
+
+def name_of(tensor: Any) -> str:
+    """What a tensor is, for an error."""
+    if not isinstance(tensor, torch.Tensor):
+        return f"{type(tensor).__name__}: {tensor!r}"
+    return f"a tensor of {str(tensor.dtype).removeprefix('torch.')} on {tensor.device}"
