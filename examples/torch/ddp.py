@@ -128,6 +128,9 @@ def main() -> None:
         say(f"epoch {epoch}: loss {loss:.4f}, {speed:,.0f} digits a second")
     same = weights_are_the_same(model)
     say(f"all processes have the same weights, bit for bit: {'yes' if same else 'NO'}")
+    # gloo's threads give back what they have sent, for which they need Python's lock; while the group is
+    # destroyed they would wait for it forever (pytorch/pytorch#56297). Everyone waits without the lock first.
+    dist.barrier()
     dist.destroy_process_group()
     if not same:
         raise SystemExit(1)

@@ -137,12 +137,17 @@ def test_sharded_model_trains_as_the_stock_one(tmp_path):
 
 def test_example_runs_under_torchrun():
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, *command, ROOT / "examples/torch/ddp.py", "--epochs", "2"],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=150,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "epoch 2" in done.stdout and "bit for bit: yes" in done.stdout
+    try:
+        output, errors = process.communicate(timeout=150)
+    finally:
+        process.terminate()  # torchrun ends its processes, which kill() would leave behind
+        process.wait(30)
+    assert process.returncode == 0, errors[-3000:]
+    assert "epoch 2" in output and "bit for bit: yes" in output
