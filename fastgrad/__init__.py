@@ -65,6 +65,12 @@ from .functional._losses import (
     smooth_l1_loss,
     smooth_l1_loss_grad,
 )
+from .functional._norm_relu import (
+    group_norm_add_relu,
+    group_norm_add_relu_grad,
+    group_norm_relu,
+    group_norm_relu_grad,
+)
 from .functional._normalization import (
     add_layer_norm,
     add_layer_norm_grad,
@@ -168,7 +174,11 @@ __all__ = [
     "glu",
     "glu_grad",
     "group_norm",
+    "group_norm_add_relu",
+    "group_norm_add_relu_grad",
     "group_norm_grad",
+    "group_norm_relu",
+    "group_norm_relu_grad",
     "group_norm_swish",
     "group_norm_swish_grad",
     "hardshrink",

@@ -6,18 +6,15 @@
 Importing it compiles nothing.
 """
 
+from . import functional, modules
 from ._devices import get_other_devices, set_other_devices
 from ._wrap import wrap
 from .functional import *  # noqa: F403
-from .functional import __all__ as _functions
 from .modules import *  # noqa: F403
-from .modules import __all__ as _modules
 from .patching import Report, patch, unpatch
 from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [
-    *_functions,
-    *_modules,
     "Report",
     "SyncBatchNorm",
     "get_other_devices",
@@ -26,3 +23,5 @@ __all__ = [
     "unpatch",
     "wrap",
 ]
+__all__ += functional.__all__
+__all__ += modules.__all__

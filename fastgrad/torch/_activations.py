@@ -81,32 +81,35 @@ _HARDSHRINK = _adapter(_clipped.hardshrink, F.hardshrink)
 _SOFTSHRINK = _adapter(_clipped.softshrink, F.softshrink)
 
 
-def _in_place(adapter: Adapter, input: torch.Tensor, options: tuple, inplace: bool) -> torch.Tensor:
-    """The value, written over the input where that is asked for.
-
-    Backward needs the input, so it keeps a copy then, as PyTorch does.
-    """
+def _in_place(
+    adapter: Adapter,
+    input: torch.Tensor,
+    options: tuple,
+    inplace: bool,
+    from_result: bool = False,
+) -> torch.Tensor:
+    """The value, written over the input where that is asked for: see `Adapter.in_place`."""
     if not inplace:
         return adapter((input,), options)
-    kept = input.clone() if torch.is_grad_enabled() and input.requires_grad else input
-    return input.copy_(adapter((kept,), options))
+    return adapter.in_place(input, options, from_result)
 
 
 def relu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """max(x, 0), as `torch.nn.functional.relu`; the slope at 0 is 0."""
-    return _in_place(_RELU, input, (), inplace)
+    return _in_place(_RELU, input, (), inplace, from_result=True)
 
 
 def relu6(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """min(max(x, 0), 6), as `torch.nn.functional.relu6`."""
-    return _in_place(_RELU6, input, (), inplace)
+    return _in_place(_RELU6, input, (), inplace, from_result=True)
 
 
 def leaky_relu(
     input: torch.Tensor, negative_slope: float = 0.01, inplace: bool = False
 ) -> torch.Tensor:
     """x where x > 0, else negative_slope · x, as `torch.nn.functional.leaky_relu`."""
-    return _in_place(_LEAKY_RELU, input, (float(negative_slope),), inplace)
+    options = (float(negative_slope),)
+    return _in_place(_LEAKY_RELU, input, options, inplace, from_result=negative_slope > 0)
 
 
 def prelu(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -241,7 +244,8 @@ def hardtanh(
     input: torch.Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> torch.Tensor:
     """min(max(x, min_val), max_val), as `torch.nn.functional.hardtanh`."""
-    return _in_place(_HARDTANH, input, (float(min_val), float(max_val)), inplace)
+    options = (float(min_val), float(max_val))
+    return _in_place(_HARDTANH, input, options, inplace, from_result=True)
 
 
 def hardsigmoid(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:

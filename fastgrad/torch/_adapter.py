@@ -137,6 +137,22 @@ class Adapter:
             return _apply(self, options, *tensors)
         return self._one(self.forward(tensors, options))
 
+    def in_place(self, x: torch.Tensor, options: tuple, from_result: bool) -> torch.Tensor:
+        """The value, written over the tensor.
+
+        Backward needs what it was, so a copy of it is kept as PyTorch does, unless `from_result` says that
+        the slope is the same at the result.
+        """
+        is_plain = type(x) in _PLAIN and x.is_cpu and x.layout is _strided
+        if from_result and is_plain and not (_is_compiling() or _has_mode() or _has_transform()):
+            return _InPlace.apply(self, options, x)
+        kept = x.clone() if _is_grad_enabled() and x.requires_grad else x
+        return x.copy_(self((kept,), options))
+
+    def write(self, x: torch.Tensor, options: tuple) -> None:
+        """Write the value over the only tensor."""
+        raise NotImplementedError
+
     def _dispatched(self, tensors: Tensors, options: tuple) -> Any:
         """By PyTorch's dispatcher, which knows of modes, transforms and tensors without values."""
         if self.stock is not None and is_elsewhere(tensors):
@@ -178,6 +194,24 @@ class _Eager(torch.autograd.Function):
             ctx.needs_input_grad[2:],
         )
         return (None, None, *gradients)
+
+
+class _InPlace(torch.autograd.Function):
+    """An operator written over its only tensor, whose slope can be told from the result."""
+
+    @staticmethod
+    def forward(ctx: Any, adapter: Adapter, options: tuple, x: torch.Tensor) -> torch.Tensor:
+        adapter.write(x, options)
+        ctx.adapter, ctx.options = adapter, options
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple:
+        adapter: Adapter = ctx.adapter
+        way = adapter.differentiable_backward if _is_grad_enabled() else adapter.backward
+        return (None, None, *way((dy,), ctx.saved_tensors, (), ctx.options, (True,)))
 
 
 # `Function.apply` first asks what the call has asked already, for 2 µs: whether there is a transform.

@@ -47,6 +47,11 @@ class Elementwise(Adapter):
             tensor_of(self.operator.value(arrays, options[:count], options[count:], None, out)),
         )
 
+    def write(self, x: torch.Tensor, options: tuple) -> None:
+        """Write the value over the only tensor."""
+        count, own = self._count, array_of(x)
+        self.operator.value((own,), options[:count], options[count:], None, own)
+
     def backward(
         self, dys: Tensors, tensors: Tensors, kept: Tensors, options: tuple, needs: Sequence[bool]
     ) -> list[torch.Tensor | None]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
+from ..functional import _norm_relu
 from ..functional import _normalization as n
 from ._rows import AddNorm, BatchNormInference, Rows
 
@@ -21,6 +22,8 @@ __all__ = [
     "add_rms_norm",
     "batch_norm",
     "group_norm",
+    "group_norm_add_relu",
+    "group_norm_relu",
     "group_norm_swish",
     "instance_norm",
     "layer_norm",
@@ -38,18 +41,23 @@ def _other_axes(shape: tuple, axes: int, eps: float) -> tuple:
     return shape[: len(shape) - axes]
 
 
-_GROUP_NORM = Rows(
-    n.group_norm,
-    ("int num_groups", "float eps"),
-    lambda num_groups, eps: {"num_groups": num_groups, "eps": eps},
-    lambda shape, num_groups, eps: (shape[0], num_groups),
-    by_format=True,
-)
+def _by_groups(num_groups: int, eps: float) -> dict:
+    return {"num_groups": num_groups, "eps": eps}
+
+
+def _items_and_groups(shape: tuple, num_groups: int, *_: float) -> tuple:
+    return shape[0], num_groups
+
+
+_GROUPS = (("int num_groups", "float eps"), _by_groups, _items_and_groups, True)
+_GROUP_NORM = Rows(n.group_norm, *_GROUPS)
+_GROUP_NORM_RELU = Rows(_norm_relu.group_norm_relu, *_GROUPS)
+_GROUP_NORM_ADD_RELU = Rows(_norm_relu.group_norm_add_relu, *_GROUPS)
 _GROUP_NORM_SWISH = Rows(
     n.group_norm_swish,
     ("int num_groups", "float eps", "float swish_beta"),
     lambda num_groups, eps, beta: {"num_groups": num_groups, "eps": eps, "swish_beta": beta},
-    lambda shape, num_groups, eps, beta: (shape[0], num_groups),
+    _items_and_groups,
     by_format=True,
 )
 _LAYER_NORM = Rows(n.layer_norm, _AXES, _by_axes, _other_axes)
@@ -79,6 +87,10 @@ _BATCH_NORM_INFERENCE = BatchNormInference()
 _GROUP_NORM.stock = lambda x, w, b, groups, eps: F.group_norm(x, groups, w, b, eps)
 _GROUP_NORM_SWISH.stock = lambda x, w, b, groups, eps, beta: _swish(
     F.group_norm(x, groups, w, b, eps), beta
+)
+_GROUP_NORM_RELU.stock = lambda x, w, b, groups, eps: F.relu(F.group_norm(x, groups, w, b, eps))
+_GROUP_NORM_ADD_RELU.stock = lambda x, r, w, b, groups, eps: F.relu(
+    F.group_norm(x, groups, w, b, eps) + r
 )
 _LAYER_NORM.stock = lambda x, w, b, axes, eps: F.layer_norm(x, x.shape[-axes:], w, b, eps)
 _RMS_NORM.stock = lambda x, w, axes, eps: F.rms_norm(x, x.shape[-axes:], w, eps)
@@ -127,6 +139,31 @@ def group_norm_swish(
     """``silu(group_norm(…))`` in one, with half of what the two keep for backward."""
     _check_groups(input, num_groups)
     return _GROUP_NORM_SWISH((input, weight, bias), (num_groups, float(eps), float(swish_beta)))
+
+
+def group_norm_relu(
+    input: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+) -> torch.Tensor:
+    """``relu(group_norm(…))`` in one."""
+    _check_groups(input, num_groups)
+    return _GROUP_NORM_RELU((input, weight, bias), (num_groups, float(eps)))
+
+
+def group_norm_add_relu(
+    input: torch.Tensor,
+    residual: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+) -> torch.Tensor:
+    """``relu(group_norm(input, …) + residual)`` in one, for a residual of the shape of the input."""
+    _check_groups(input, num_groups)
+    return _GROUP_NORM_ADD_RELU((input, residual, weight, bias), (num_groups, float(eps)))
 
 
 def _check_groups(input: torch.Tensor, num_groups: int) -> None:

@@ -103,7 +103,38 @@ def x():
     return torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
+class Bottleneck(nn.Module):
+    """The end of a ResNet's block, in both orders, with one more activation that is a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4)
+        self.last, self.relu = nn.GroupNorm(1, 4), nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        h = self.relu(self.norm(self.conv(x)))
+        h = self.relu(self.norm(h) + h)
+        r = h * 2.0
+        return F.relu(r + self.last(h))
+
+
 class TestModules:
+    def test_norm_residual_and_relu(self, x, launched):
+        model, stock, report = patched_pair(Bottleneck())
+        assert_same(model, stock, x)
+        assert launched == ["group_norm_relu", "group_norm_add_relu", "group_norm_add_relu"]
+        assert "group_norm_add_relu(relu, norm)" in report.replaced[0].now
+
+    def test_norm_residual_and_relu_with_a_hook(self, x, launched):
+        stock = Bottleneck()
+        model = copy.deepcopy(stock)
+        patch(model)
+        seen = []
+        model.last.register_forward_hook(lambda module, inputs, y: seen.append(y.shape))
+        assert_same(model, stock, x)
+        assert seen
+        assert launched[-2:] == ["group_norm", "relu"]
+
     def test_sequential(self, x, launched):
         model, stock, report = patched_pair(Convolutions())
         assert_same(model, stock, x)
@@ -267,9 +298,9 @@ class TestLeft:
         assert torch.equal(model(x), stock(x))
 
     def test_in_place(self, x):
-        model = nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU(inplace=True))
+        model = nn.Sequential(nn.Conv2d(3, 3, 1), nn.SiLU(inplace=True))
         assert self.reasons(model) == {"1": "inplace=True"}
-        assert type(model[1]) is nn.ReLU
+        assert type(model[1]) is nn.SiLU
         seen = []
         model[0].register_forward_hook(lambda m, i, o: seen.append(o))
         assert model(x) is seen[0]

@@ -26,11 +26,13 @@ __all__ = [
     "call",
     "chain",
     "counterpart",
+    "ends",
     "fits",
     "gated",
     "gates",
     "is_activation",
     "is_watched",
+    "norm_add",
     "packed",
     "pairs",
 ]
@@ -46,6 +48,10 @@ _AFTER_LINEAR: dict[str, tuple[Any, dict[str, Any]]] = {
     "gelu_tanh": (ours.add_gelu, {"approximate": "tanh"}),
     "relu": (ours.add_relu, {}),
     "silu": (ours.add_swish, {}),
+}
+_AFTER_GROUP_NORM: dict[str, Any] = {
+    "relu": ours.group_norm_relu,
+    "silu": ours.group_norm_swish,
 }
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _PLAIN = frozenset({torch.Tensor, nn.Parameter})
@@ -74,9 +80,16 @@ def pairs(first: Any, second: Any) -> str | None:
     if linear_of(first) is not None and activation in _AFTER_LINEAR:
         return _AFTER_LINEAR[activation][0].__name__
     norm = norm_of(first)
-    if norm is not None and norm.what == "group" and activation == "silu":
-        return "group_norm_swish"
+    if norm is not None and norm.what == "group" and activation in _AFTER_GROUP_NORM:
+        return _AFTER_GROUP_NORM[activation].__name__
     return None
+
+
+def ends(activation: Any, norm: Any) -> str | None:
+    """What fuses a norm, an addition and the activation that follows them, or None."""
+    found = norm_of(norm)
+    is_group = found is not None and found.what == "group"
+    return "group_norm_add_relu" if is_group and activation_of(activation) == "relu" else None
 
 
 def adds(norm: Any) -> str | None:
@@ -147,6 +160,26 @@ def add_norm(norm: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return norm(total), total
 
 
+def norm_add(activation: Any, norm: Any, h: Any, other: Any) -> Any:
+    """``activation(norm(h) + other)``; the activation may be a norm itself."""
+    found = norm_of(norm)
+    if (
+        found is not None
+        and ends(activation, norm)
+        and not _observed(norm, activation)
+        and are_plain(h, other)
+        and h.shape == other.shape
+        and fits(found, h)
+    ):
+        assert found.eps is not None
+        weight, bias = found.weight, found.bias
+        return ours.group_norm_add_relu(h, other, found.groups, weight, bias, found.eps)
+    y = norm(h)
+    if norm_of(activation) is not None:
+        return add_norm(activation, y, other)[0]
+    return chain(y + other, activation)
+
+
 def gated(*, act: Any, gate: Any, up: Any) -> Any:
     """``act(gate) * up``."""
     found = activation_of(act)
@@ -178,7 +211,7 @@ def _pair(first: Any, second: Any, x: Any) -> torch.Tensor | None:
             return None
         function, options = _AFTER_LINEAR[activation]
         return function(F.linear(x, linear.weight), linear.bias, **options)
-    if activation != "silu":
+    if activation not in _AFTER_GROUP_NORM:
         return None
     norm = norm_of(first)
     if norm is None or norm.what != "group" or _observed(first, second) or not are_plain(x):
@@ -186,7 +219,8 @@ def _pair(first: Any, second: Any, x: Any) -> torch.Tensor | None:
     if not fits(norm, x):
         return None
     assert norm.eps is not None
-    return ours.group_norm_swish(x, norm.groups, norm.weight, norm.bias, norm.eps)
+    function = _AFTER_GROUP_NORM[activation]
+    return function(x, norm.groups, norm.weight, norm.bias, norm.eps)
 
 
 def _observed(*modules: Any) -> bool:

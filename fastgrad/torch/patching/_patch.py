@@ -21,6 +21,8 @@ from ._source import UnreadableError
 
 __all__ = ["patch", "unpatch"]
 
+#: Whose slope can be told from the result, so that nothing is copied when it is written over the input.
+_IN_PLACE = (nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.LeakyReLU)
 #: A class so named is expected to be replaced: where it is not, the report says why.
 _EXPECTED = re.compile(r"Norm|G[Ee]LU|SiLU|Swish|Mish|GLU|Activation")
 
@@ -155,7 +157,7 @@ def _refusal(module: nn.Module) -> str | None:
         return "a ScriptModule"
     if "forward" in module.__dict__:
         return "its forward is set on the object"
-    if getattr(module, "inplace", False) is True:
+    if getattr(module, "inplace", False) is True and not isinstance(module, _IN_PLACE):
         return "inplace=True"
     if getattr(module, "_compiled_call_impl", None) is not None:
         return "compiled by Module.compile"
@@ -203,7 +205,7 @@ def _fusions(name: str, module: nn.Module, report: Report) -> Iterator[str]:
     for kind, steps in _sites(module):
         taken = False
         for place, (label, step) in enumerate(steps):
-            follows = steps[place + 1 : place + 2] if kind == "chain" else []
+            follows = steps[place + 1 : place + 2] if kind in ("chain", "norm_add") else []
             if taken:  # by the one before
                 taken = False
                 continue
@@ -215,13 +217,15 @@ def _fusions(name: str, module: nn.Module, report: Report) -> Iterator[str]:
             elif what is not None:
                 reason = f"{what} not fused: a hook, or another forward, on {', '.join(watched)}"
                 report.left.append(Left(name, _name_of(type(module)), reason))
-            elif kind in ("chain", "call") and _fused.counterpart(step) is not step:
+            elif kind in ("chain", "call", "norm_add") and _fused.counterpart(step) is not step:
                 yield _fused.counterpart(step).__name__
 
 
 def _what(kind: str, step: Any, *follows: Any) -> str | None:
     if kind == "chain":
         return _fused.pairs(step, *follows) if follows else None
+    if kind == "norm_add":
+        return (_fused.ends(step, *follows) or _fused.adds(step)) if follows else None
     if kind == "add_norm":
         return _fused.adds(step)
     return _fused.gates(step) if kind == "gated" else None

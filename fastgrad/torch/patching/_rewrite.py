@@ -5,6 +5,7 @@ Only what keeps the meaning, whatever the modules are, is rewritten:
 - ``h = self.a(x); h = self.b(h)`` and ``self.b(self.a(x))`` become ``chain(x, self.a, self.b)``;
 - ``h = a + b; r = h; h = self.n(h)`` becomes ``h, r = add_norm(self.n, a, b)``, and ``self.n(a + b)``
   its first result; ``h = a + b; h = h + self.f(self.n(h))`` likewise;
+- ``self.a(self.n(h) + r)`` becomes ``norm_add(self.a, self.n, h, r)``;
 - ``self.f(g) * u`` becomes ``gated(act=self.f, gate=g, up=u)``;
 - ``F.relu(x)`` becomes ``chain(x, F.relu)``, with other arguments ``call(F.gelu, x, …)``;
 - ``u, g = x.chunk(2, dim=d); … u * self.f(g)`` becomes ``packed(self.f, x, d, "last")``.
@@ -33,7 +34,7 @@ HELPERS = "_fastgrad_fused"
 
 @dataclass(frozen=True)
 class Site:
-    """A place where modules meet: "chain", "add_norm", "gated" or "call".
+    """A place where modules meet: "chain", "add_norm", "norm_add", "gated" or "call".
 
     A step is the names from `self` to a module, or a function.
     """
@@ -452,6 +453,9 @@ class _Expressions(ast.NodeTransformer):
         if inner is not None:
             return rewriter._chain(inner[0], [*inner[1], node.func], node)
         if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add):
+            found = self._norm_add(node.func, x, node)
+            if found is not None:
+                return found
             rewriter.sites.append(Site("add_norm", (rewriter._path(node.func),)))
             fused = rewriter._helper("add_norm", [node.func, x.left, x.right], node)
             return ast.copy_location(ast.Subscript(fused, ast.Constant(0), ast.Load()), node)
@@ -467,8 +471,31 @@ class _Expressions(ast.NodeTransformer):
         if len(node.args) > 1 or node.keywords:
             rewriter.sites.append(Site("call", (function,)))
             return rewriter._helper("call", [node.func, *node.args], node, node.keywords)
+        if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add):
+            found = self._norm_add(node.func, x, node)
+            if found is not None:
+                return found
         start, steps = rewriter._unchained(x) or (x, [])
         return rewriter._chain(start, [*steps, node.func], node)
+
+    def _norm_add(self, act: ast.expr, total: ast.BinOp, node: ast.Call) -> ast.expr | None:
+        """``act(norm(h) + r)``, where `r` is a variable: it may be read before the norm is called."""
+        rewriter = self.rewriter
+        for called, other in ((total.left, total.right), (total.right, total.left)):
+            inner = rewriter._unchained(called)
+            if inner is None or not isinstance(other, ast.Name):
+                continue
+            start, (*before, norm) = inner
+            if rewriter._path(norm) is None:
+                continue
+            h = rewriter._chain(start, before, node) if before else start
+            site = (self._step_of(act), rewriter._path(norm))
+            rewriter.sites.append(Site("norm_add", site))
+            return rewriter._helper("norm_add", [act, norm, h, other], node)
+        return None
+
+    def _step_of(self, act: ast.expr) -> Any:
+        return self.rewriter._path(act) or resolve(act, self.rewriter.function)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         return node
