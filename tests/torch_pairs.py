@@ -8,14 +8,12 @@ import torch.nn.functional as F
 import fastgrad.torch as ft
 from tensor_checking import Pair
 
+_NAMES = [
+    "celu", "elu", "gelu", "hardshrink", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish",
+    "relu", "relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink",
+]  # fmt: skip
 ACTIVATIONS = [
-    *(
-        Pair(name, getattr(ft, name), getattr(F, name))
-        for name in (
-            "celu elu gelu hardshrink hardswish hardtanh leaky_relu logsigmoid mish relu relu6 "
-            "selu silu softplus softshrink softsign tanhshrink"
-        ).split()
-    ),
+    *(Pair(name, getattr(ft, name), getattr(F, name)) for name in _NAMES),
     # PyTorch's own slope in float64 is 1/6 rounded to float32.
     Pair("hardsigmoid", ft.hardsigmoid, lambda x: (x / 6 + 0.5).clamp(0, 1)),
     Pair("sigmoid", ft.sigmoid, torch.sigmoid),

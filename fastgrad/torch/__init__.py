@@ -12,11 +12,17 @@ from .functional import *  # noqa: F403
 from .functional import __all__ as _functions
 from .modules import *  # noqa: F403
 from .modules import __all__ as _modules
+from .patching import Report, patch, unpatch
+from .sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     *_functions,
     *_modules,
+    "Report",
+    "SyncBatchNorm",
     "get_other_devices",
+    "patch",
     "set_other_devices",
+    "unpatch",
     "wrap",
 ]

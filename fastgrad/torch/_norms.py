@@ -247,6 +247,10 @@ def batch_norm(
     RuntimeError
         Without running statistics where `training` is False.
     """
+    if (
+        input.numel() == 0
+    ):  # there is nothing to compute: PyTorch knows what becomes of the averages
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return _with_running_statistics(input, running_mean, running_var, weight, bias, eps)
     count = input.numel() // max(input.shape[1], 1)

@@ -200,8 +200,6 @@ class BatchNormInference(Adapter):
 
     def forward(self, tensors: Tensors, options: tuple) -> tuple[torch.Tensor, ...]:
         """The value."""
-        if tensors[0].numel() == 0:
-            return (torch.empty_like(tensors[0]),)
         x, mean, var, gamma, beta, data_format = self._arrays(tensors)
         y = batch_norm(
             x, gamma, beta, mean, var, training=False, eps=options[0], data_format=data_format
@@ -214,8 +212,6 @@ class BatchNormInference(Adapter):
         """The gradients of `x`, `gamma` and `beta`."""
         if needs[1] or needs[2]:
             raise RuntimeError("batch_norm has no gradient of its running statistics")
-        if tensors[0].numel() == 0:
-            return [torch.zeros_like(t) if n else None for t, n in zip(tensors, needs, strict=True)]
         x, mean, var, gamma, beta, data_format = self._arrays(tensors)
         dy = array_of(dys[0])
         if data_format == "NHWC":

@@ -100,7 +100,10 @@ def _make(original: type, bases: tuple[type, ...], namespace: dict[str, Any]) ->
     }
     # A drop-in is a subclass of torch's: before the original, its forward is the one that is found.
     ancestors = [*bases] if bases and issubclass(bases[0], original) else [*bases, original]
-    return type(original)(original.__name__, (Patched, *ancestors), given)
+    try:
+        return type(original)(original.__name__, (Patched, *ancestors), given)
+    except Exception as error:  # what a metaclass or __init_subclass__ of yours objects to
+        raise UnreadableError(f"no class can be derived from its class: {error}") from error
 
 
 @functools.cache

@@ -57,7 +57,7 @@ def rewrite(method: Any) -> Rewritten | None:
     Raises
     ------
     UnreadableError
-        If its source cannot be had, or it has what cannot be compiled outside of its class.
+        If its source cannot be had, or its decorators cannot be put around another function.
     """
     function = innermost(method)
     if not isinstance(function, FunctionType):
@@ -67,14 +67,8 @@ def rewrite(method: Any) -> Rewritten | None:
     rewriter.apply()
     if not rewriter.sites:
         return None
-    if any(_is_private(name) for name in function.__code__.co_names):
-        raise UnreadableError("its forward uses private names of its class")
     ast.fix_missing_locations(node)
     return Rewritten(_rewrap(method, function, _compiled(node, function)), rewriter.sites)
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith("_") and "__" in name[1:] and not name.endswith("__")
 
 
 def _compiled(node: ast.FunctionDef, old: FunctionType) -> FunctionType:

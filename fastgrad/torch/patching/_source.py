@@ -70,6 +70,8 @@ def parse(function: FunctionType) -> ast.FunctionDef:
     found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     if not found or found[0].name != function.__code__.co_name:
         raise UnreadableError("its source cannot be read")
+    if any(_is_private(name) for name in function.__code__.co_names):
+        raise UnreadableError("its forward uses private names of its class")
     if _gist(code_of(found[0], function)) != _gist(function.__code__):
         raise UnreadableError("its source is not what runs")
     return found[0]
@@ -110,6 +112,11 @@ def resolve(node: ast.expr, function: FunctionType) -> Any:
     if not isinstance(node, ast.Name) or _is_local(node.id, function):
         return None
     return function.__globals__.get(node.id, getattr(builtins, node.id, None))
+
+
+def _is_private(name: str) -> bool:
+    """Whether it is as ``self.__name`` is compiled within a class."""
+    return name.startswith("_") and "__" in name[1:] and not name.endswith("__")
 
 
 def _gist(code: CodeType) -> tuple:
