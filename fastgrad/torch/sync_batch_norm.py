@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 import fastgrad
-import fastgrad.torch  # it imports this module: its names are looked up when they are called
+from fastgrad.torch import functional
 from fastgrad.torch._tensors import array_of, tensor_of
 
 __all__ = ["SyncBatchNorm"]
@@ -117,7 +117,7 @@ class SyncBatchNorm(_BatchNorm):
         averages = (self.running_mean, self.running_var) if tracked else (None, None)
         if group is None:
             of_batch = self.training or self.running_mean is None
-            return fastgrad.torch.batch_norm(
+            return functional.batch_norm(
                 input, *averages, self.weight, self.bias, of_batch, momentum, self.eps
             )
         return _synchronised(

@@ -13,7 +13,7 @@ from fastgrad.bench.torch_modules.worker import ModuleWorker
 
 WORKER = ModuleWorker
 MODULES: Any = fastgrad.torch
-swiglu = fastgrad.torch.swiglu
+swiglu = MODULES.swiglu
 
 
 def start(threads: int) -> dict[str, str]:
