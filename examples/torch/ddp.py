@@ -129,8 +129,9 @@ def main() -> None:
     same = weights_are_the_same(model)
     say(f"all processes have the same weights, bit for bit: {'yes' if same else 'NO'}")
     # gloo's threads give back what they have sent, for which they need Python's lock; while the group is
-    # destroyed they would wait for it forever (pytorch/pytorch#56297). Everyone waits without the lock first.
+    # destroyed they would wait for it forever (pytorch/pytorch#56297). Sleeping leaves it to them before.
     dist.barrier()
+    time.sleep(0.3)
     dist.destroy_process_group()
     if not same:
         raise SystemExit(1)

@@ -18,9 +18,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 import fastgrad
-
-from . import functional
-from ._tensors import array_of, tensor_of
+from fastgrad.torch import functional
+from fastgrad.torch._tensors import array_of, tensor_of
 
 __all__ = ["SyncBatchNorm"]
 

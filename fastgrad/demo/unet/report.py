@@ -18,7 +18,7 @@ LAST = 20
 TOLERANCE = 1e-5
 """Largest relative difference of the first two losses that counts as rounding."""
 
-# Half the distance of the quartiles in both directions from 1 is no difference that is worth a word.
+# Nearer to 1 a ratio is no difference that is worth a word.
 _EQUAL = 0.02
 
 HOW = f"""\
