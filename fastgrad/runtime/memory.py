@@ -25,7 +25,8 @@ _LINE = 64
 #: A block serves a result that takes at least this part of it.
 _LEAST_USE = 0.75
 
-# Oldest first. An array made of a block has it as its base, so a block in use has more references.
+# The one that was handed out last comes last, and is asked first: it is the likeliest to be in a cache. An
+# array made of a block has it as its base, so a block in use has more references.
 _blocks: list[np.ndarray] = []
 _lock = threading.Lock()
 
@@ -59,9 +60,10 @@ def clear() -> None:
 
 def _take(size: int) -> np.ndarray:
     """A block of at least `size` bytes that nobody uses; a new one is remembered if there is room."""
-    for index in range(len(_blocks)):
+    for index in reversed(range(len(_blocks))):
         if _is_idle(index) and size <= _blocks[index].nbytes <= size / _LEAST_USE:
-            return _blocks[index]
+            _blocks.append(_blocks.pop(index))
+            return _blocks[-1]
     block = np.empty(size, np.uint8)
     _make_room(size)
     if sum(own.nbytes for own in _blocks) + size <= LIMIT:

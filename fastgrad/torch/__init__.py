@@ -8,6 +8,7 @@ Importing it compiles nothing.
 
 from . import functional, modules
 from ._devices import get_other_devices, set_other_devices
+from ._memory import keep_memory
 from ._wrap import wrap
 from .functional import *  # noqa: F403
 from .modules import *  # noqa: F403
@@ -18,6 +19,7 @@ __all__ = [
     "Report",
     "SyncBatchNorm",
     "get_other_devices",
+    "keep_memory",
     "patch",
     "set_other_devices",
     "unpatch",

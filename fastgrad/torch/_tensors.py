@@ -19,8 +19,31 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def array_of(tensor: torch.Tensor) -> np.ndarray:
     """The elements of a CPU tensor as an array that shares its memory."""
     if tensor.dtype is torch.bfloat16:  # NumPy has no such dtype of its own: the bits are the same
-        return tensor.detach().resolve_neg().view(torch.int16).numpy().view(_BFLOAT16)
-    return tensor.numpy(force=True)  # which is detach() and the rest, in half the time
+        bits = tensor.detach().resolve_neg().view(torch.int16)
+        return _numpy(bits, tensor).view(_BFLOAT16)
+    return _numpy(tensor, tensor)
+
+
+def _numpy(values: torch.Tensor, tensor: torch.Tensor) -> np.ndarray:
+    if type(tensor) is torch.nn.Parameter:
+        # `numpy()` forbids a storage to change its size for good, and FSDP frees parameters that way.
+        return np.from_dlpack(_Exported(torch._C._to_dlpack(values.detach())))
+    return values.numpy(force=True)  # which is detach() and the rest, in half the time
+
+
+class _Exported:
+    """What `numpy.from_dlpack` takes: an exported tensor on the CPU."""
+
+    __slots__ = ("_capsule",)
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
 
 
 def tensor_of(array: Any) -> torch.Tensor:

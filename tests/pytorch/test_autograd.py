@@ -5,6 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import gc
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -287,3 +289,21 @@ def test_forwards_without_backward_leak_nothing():
 
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_keep_memory_stops_page_faults():
+    program = """
+import resource, torch, fastgrad.torch as ft
+assert ft.keep_memory()
+def step():
+    x = torch.ones(2 << 20)
+    return float((x * 2.0 + 1.0)[0])
+for _ in range(5): step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(5): step()
+assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 200
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ValueError, match="limit must be from 0"):
+        ft.keep_memory(-1)

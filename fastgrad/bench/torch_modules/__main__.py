@@ -12,6 +12,7 @@ import json
 import random
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fastgrad.bench.arguments import at_least, names_of
@@ -35,13 +36,22 @@ CONTENDERS = {
 }
 
 
+#: For a process: what `fastgrad.torch.keep_memory` sets.
+_KEPT = {name: str((1 << 31) - 1) for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; 0 unless fastgrad itself could not be measured."""
     require("torch", extra="torch")
     options = _options(argv)
     console = terminal()
     try:
-        results = run(options.only, rounds=options.rounds, threads=options.threads)
+        results = run(
+            options.only,
+            rounds=options.rounds,
+            threads=options.threads,
+            keep_memory=options.keep_memory,
+        )
     except ContenderFailed as reason:
         print(f"torch_modules: {reason}", file=sys.stderr)
         return 1
@@ -52,16 +62,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(
-    names: Iterable[str] = (), *, rounds: int = 15, threads: int = 2, seed: int = 0
+    names: Iterable[str] = (),
+    *,
+    rounds: int = 15,
+    threads: int = 2,
+    seed: int = 0,
+    keep_memory: bool = False,
 ) -> ModuleResults:
-    """Measure the tasks of `names`, all by default, contender after contender in each round."""
+    """Measure the tasks of `names`, all by default, contender after contender in each round.
+
+    With `keep_memory` the C library of every contender keeps what is freed, as `fastgrad.torch.keep_memory`
+    has it: what is left are the kernels.
+    """
     from fastgrad.bench.torch_modules.tasks import TASKS
 
-    settings = {"rounds": rounds, "threads": threads, "seed": seed}
+    settings = {"rounds": rounds, "threads": threads, "seed": seed, "keep_memory": keep_memory}
+    kept = _KEPT if keep_memory else {}
+    contenders = {
+        name: replace(own, environment={**own.environment, **kept})
+        for name, own in CONTENDERS.items()
+    }
     machine = describe_machine()
     order = random.Random(seed)
     rows = []
-    with Pool(CONTENDERS, threads=threads, seed=seed) as pool:
+    with Pool(contenders, threads=threads, seed=seed) as pool:
         for number, name in enumerate(chosen := list(names) or list(TASKS), 1):
             print(f"{number}/{len(chosen)} {name}", file=sys.stderr, flush=True)
             rows.append(_measure(pool, name, rounds, order))
@@ -97,6 +121,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=known, default=[], help=f"of {', '.join(TASKS)}")
     parser.add_argument("--rounds", type=at_least(2), default=15, help="samples each (15)")
     parser.add_argument("--threads", type=at_least(1), default=2, help="of every contender (2)")
+    parser.add_argument(
+        "--keep-memory", action="store_true", help="no contender returns freed memory to the system"
+    )
     parser.add_argument("--json", type=Path, metavar="RUN.json", help="write all samples there")
     return parser.parse_args(argv)
 
