@@ -67,19 +67,19 @@ def run(
     rounds: int = 15,
     threads: int = 2,
     seed: int = 0,
-    keep_memory: bool = False,
+    keep_memory: str = "none",
 ) -> ModuleResults:
     """Measure the tasks of `names`, all by default, contender after contender in each round.
 
-    With `keep_memory` the C library of every contender keeps what is freed, as `fastgrad.torch.keep_memory`
-    has it: what is left are the kernels.
+    `keep_memory` says whose C library keeps what is freed, as `fastgrad.torch.keep_memory` has it: with
+    ``"all"`` what is left are the kernels.
     """
     from fastgrad.bench.torch_modules.tasks import TASKS
 
     settings = {"rounds": rounds, "threads": threads, "seed": seed, "keep_memory": keep_memory}
-    kept = _KEPT if keep_memory else {}
+    keeps = {"all": tuple(CONTENDERS), "fastgrad": (SELF,), "none": ()}[keep_memory]
     contenders = {
-        name: replace(own, environment={**own.environment, **kept})
+        name: replace(own, environment={**own.environment, **(_KEPT if name in keeps else {})})
         for name, own in CONTENDERS.items()
     }
     machine = describe_machine()
@@ -122,7 +122,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=at_least(2), default=15, help="samples each (15)")
     parser.add_argument("--threads", type=at_least(1), default=2, help="of every contender (2)")
     parser.add_argument(
-        "--keep-memory", action="store_true", help="no contender returns freed memory to the system"
+        "--keep-memory",
+        choices=("none", "fastgrad", "all"),
+        default="none",
+        help="who returns no freed memory to the system (none)",
     )
     parser.add_argument("--json", type=Path, metavar="RUN.json", help="write all samples there")
     return parser.parse_args(argv)

@@ -60,8 +60,8 @@ def _heading(results: ModuleResults) -> Iterator[str]:
     settings = results.settings
     yield f"{machine['processor']}, {settings['threads']} threads, {settings['rounds']} rounds"
     yield ", ".join(f"{name} {version}" for name, version in versions.items())
-    if settings.get("keep_memory"):
-        yield "In every contender the C library keeps what is freed (fastgrad.torch.keep_memory)."
+    if (who := settings.get("keep_memory", "none")) != "none":
+        yield f"The C library keeps what is freed (fastgrad.torch.keep_memory) in: {who}."
     if machine["busy"] > BUSY:
         yield f"Others use {100 * machine['busy']:.0f} % of the processors: times say little."
     for name, reason in results.missing.items():
