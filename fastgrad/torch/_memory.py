@@ -18,8 +18,8 @@ def keep_memory(limit: int = _LARGEST) -> bool:
     A convolution's result of some megabytes is otherwise given back when it is freed, and comes back as
     fresh pages in the next step: 120 MB a step in a bottleneck of ResNet-50, a quarter of its time. This is
     a setting of the whole process, for PyTorch's tensors as for all else, so it is yours to make: call it
-    before the first step. The variables of the environment MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ do
-    the same.
+    before the first step. The variables of the environment MALLOC_TRIM_THRESHOLD_ and
+    MALLOC_MMAP_THRESHOLD_ do the same.
 
     Parameters
     ----------
