@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 
 from ..functional._derived import with_arrays
 from ..functional._loss_operator import LossOperator
-from ..functional._operator import Operator
+from ..functional._operator import Operator, subsets
 from ..functional._row_operator import RowOperator
 from ._adapter import Adapter
 from ._elementwise import Elementwise, Loss
@@ -81,12 +80,11 @@ def _is_own(operator: Any) -> bool:
 def _wrapped_elementwise(operator: Operator) -> Callable[..., Any]:
     signature = _signature(operator, ("out", "axis", "gate"))
 
-    @functools.cache
-    def adapter(of_tensors: tuple[str, ...]) -> Adapter:
-        own = with_arrays(operator, of_tensors) if of_tensors else operator
-        return Elementwise(own, "_of_".join([_own_name(operator), *of_tensors]))
-
-    adapter(())
+    # All at once: what a graph calls has to be registered before it is traced.
+    adapters: dict[tuple[str, ...], Adapter] = {}
+    for names in subsets(operator.parameters):
+        own = with_arrays(operator, names) if names else operator
+        adapters[names] = Elementwise(own, "_of_".join([_own_name(operator), *names]))
 
     def call(*args: Any, **keywords: Any) -> Any:
         bound = signature.bind(*args, **keywords)
@@ -96,7 +94,7 @@ def _wrapped_elementwise(operator: Operator) -> Callable[..., Any]:
         numbers = [float(given[n]) for n in operator.parameters if n not in of_tensors]
         words = [given[name] for name in operator.static]
         tensors = tuple([given[name] for name in (*operator.arrays, *of_tensors)])
-        return adapter(of_tensors)(tensors, (*numbers, *words))
+        return adapters[of_tensors](tensors, (*numbers, *words))
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
