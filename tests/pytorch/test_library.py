@@ -8,6 +8,8 @@ from torch import nn
 from torch.library import opcheck
 
 import fastgrad.torch as ft
+from fastgrad.torch import _activations, _gated, _losses
+from fastgrad.torch._elementwise import Elementwise
 from tensor_checking import layouts, leaf
 
 OPS = torch.ops.fastgrad
@@ -71,6 +73,28 @@ def test_B72_opcheck_of_nothing(name):
     make, more = CALLS[name]
     x = make()[:0]
     opcheck(getattr(OPS, name).default, (leaf(x), *more(x)))
+
+
+def _elementwise():
+    for module in (_activations, _gated, _losses):
+        for own in vars(module).values():
+            if isinstance(own, Elementwise):
+                yield own.name, own
+
+
+ELEMENTWISE = dict(_elementwise())
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_B72_opcheck_of_every_elementwise_operator(name):
+    adapter = ELEMENTWISE[name]
+    tensors = [torch.rand(4, 6).requires_grad_(place == 0) for place in range(len(adapter.tensors))]
+    values = {"float": 0.75, "str": "mean"}
+    options = [values[own.split()[0]] for own in adapter.options]
+    for place, own in enumerate(adapter.options):
+        if own == "str approximate":
+            options[place] = "none"
+    opcheck(adapter.op, (*tensors, *options))
 
 
 def test_B72_opcheck_of_one_number_and_of_bfloat16():
