@@ -24,6 +24,19 @@ from typing import Any
 
 from ._roles import COUNTERPARTS, activation_of
 from ._source import UnreadableError, code_of, innermost, parse, resolve
+from ._syntax import (
+    blocks_in,
+    branches_of,
+    copied_name,
+    first_call,
+    is_copy,
+    is_name,
+    is_none_test,
+    is_straight,
+    name_of,
+    sum_of,
+    value_of,
+)
 
 __all__ = ["Rewritten", "Site", "rewrite"]
 
@@ -149,7 +162,7 @@ class _Rewriter:
         for place in reversed(range(len(body) - 1)):
             self._name_norm(body, place)
         for statement in body:
-            for inner in _blocks(statement):
+            for inner in blocks_in(statement):
                 self._block(inner)
             self._expressions(statement)
         place = 0
@@ -162,17 +175,17 @@ class _Rewriter:
         if len(body) < place + 3:
             return 1
         total, choice = body[place : place + 2]
-        if _sum_of(total) is None or not isinstance(choice, ast.If) or choice.orelse:
+        if sum_of(total) is None or not isinstance(choice, ast.If) or choice.orelse:
             return 1
-        if not _is_none_test(choice.test, _name_of(total)):
+        if not is_none_test(choice.test, name_of(total)):
             return 1
         tail = body[place + 2 : place + 4]
-        if not _is_copy(tail[0]):
+        if not is_copy(tail[0]):
             tail = tail[:1]
         calls = tail[-1]
-        if not self._is_self_call_of(calls, _name_of(total)):
+        if not self._is_self_call_of(calls, name_of(total)):
             return 1
-        if len(tail) == 2 and _copied(tail[0]) != _name_of(total):
+        if len(tail) == 2 and copied_name(tail[0]) != name_of(total):
             return 1
         choice.orelse = [copy.deepcopy(step) for step in (total, *tail)]
         choice.body = [total, *choice.body, *tail]
@@ -186,13 +199,13 @@ class _Rewriter:
             return 1
         choice, after = body[place], body[place + 1]
         assert isinstance(choice, ast.If)
-        name = _name_of(after)
+        name = name_of(after)
         if name is None or not self._is_self_call_of(after, name):
             return 1
-        ends = [branch[-1] for branch in _branches(choice) if branch]
-        if not any(_name_of(end) == name and self._self_call(_value(end)) for end in ends):
+        ends = [branch[-1] for branch in branches_of(choice) if branch]
+        if not any(name_of(end) == name and self._self_call(value_of(end)) for end in ends):
             return 1
-        for branch in _branches(choice):
+        for branch in branches_of(choice):
             branch.append(copy.deepcopy(after))
         del body[place + 1]
         return 1
@@ -200,13 +213,13 @@ class _Rewriter:
     def _name_norm(self, body: list[ast.stmt], place: int) -> None:
         """``h = a + b; h = h + self.f(self.n(h))``: the norm gets a name, if it is the first call."""
         total, after = body[place : place + 2]
-        name, value = _name_of(total), _value(after)
-        if _sum_of(total) is None or name is None or value is None or not _is_straight(value):
+        name, value = name_of(total), value_of(after)
+        if sum_of(total) is None or name is None or value is None or not is_straight(value):
             return
-        first = _first_call(value)
+        first = first_call(value)
         if first is None or first is value or not self._self_call(first):
             return
-        if not _is_name(first.args[0], name):
+        if not is_name(first.args[0], name):
             return
         norm = ast.Assign([ast.Name(_NORMED, ast.Store())], copy.deepcopy(first))
         named = ast.copy_location(ast.Name(_NORMED, ast.Load()), first)
@@ -236,7 +249,7 @@ class _Rewriter:
     def _is_dead_after(self, name: str, statement: ast.stmt) -> bool:
         if name in self.function.__code__.co_cellvars:
             return False
-        if isinstance(statement, ast.Return) or _name_of(statement) == name:
+        if isinstance(statement, ast.Return) or name_of(statement) == name:
             return True
         every = [n for n in ast.walk(self.node) if isinstance(n, ast.Name) and n.id == name]
         return sum(isinstance(node.ctx, ast.Load) for node in every) == 1
@@ -244,19 +257,19 @@ class _Rewriter:
     def _merge_sum(self, body: list[ast.stmt], place: int) -> bool:
         """``h = a + b; [r = h;] y = self.n(h)``."""
         total = body[place]
-        operands, name = _sum_of(total), _name_of(total)
+        operands, name = sum_of(total), name_of(total)
         if operands is None or name is None:
             return False
         end = place + 1
         names = [name]
-        while end < len(body) and _is_copy(body[end]) and _copied(body[end]) == name:
-            names.append(_name_of(body[end]) or "")
+        while end < len(body) and is_copy(body[end]) and copied_name(body[end]) == name:
+            names.append(name_of(body[end]) or "")
             end += 1
         if end >= len(body) or not self._is_self_call_of(body[end], name):
             return False
-        calls = _value(body[end])
+        calls = value_of(body[end])
         assert isinstance(calls, ast.Call)
-        result = _name_of(body[end])
+        result = name_of(body[end])
         if result is None or result in names[1:]:
             return False
         self.sites.append(Site("add_norm", (self._path(calls.func),)))
@@ -282,13 +295,13 @@ class _Rewriter:
         if len(body) < place + 2:
             return False
         first, after = body[place : place + 2]
-        name = _name_of(first)
-        start, end = self._unchained(_value(first)), self._unchained(_value(after))
-        if name is None or start is None or end is None or not _is_name(end[0], name):
+        name = name_of(first)
+        start, end = self._unchained(value_of(first)), self._unchained(value_of(after))
+        if name is None or start is None or end is None or not is_name(end[0], name):
             return False
         if name in self.function.__code__.co_cellvars:
             return False
-        if _name_of(after) != name and not isinstance(after, ast.Return):
+        if name_of(after) != name and not isinstance(after, ast.Return):
             return False
         x, steps = start[0], [*start[1], *end[1]]
         value = self._chain(x, steps, after)
@@ -300,7 +313,7 @@ class _Rewriter:
     # --- Expressions
 
     def _expressions(self, statement: ast.stmt) -> None:
-        nested = [step for block in _blocks(statement) for step in block]
+        nested = [step for block in blocks_in(statement) for step in block]
         _Expressions(self, nested).visit(statement)
 
     def _chain(self, x: ast.expr, steps: list[ast.expr], where: ast.AST) -> ast.expr:
@@ -342,11 +355,11 @@ class _Rewriter:
         )
 
     def _is_self_call_of(self, statement: ast.stmt, name: str | None) -> bool:
-        value = _value(statement)
+        value = value_of(statement)
         if name is None or not self._self_call(value):
             return False
         assert isinstance(value, ast.Call)
-        return _is_name(value.args[0], name)
+        return is_name(value.args[0], name)
 
     def _path(self, node: ast.expr) -> Any:
         """The names from `self` to what an expression is, or None."""
@@ -542,80 +555,5 @@ class _Expressions(ast.NodeTransformer):
         return self.rewriter._helper("gated", [], product, keywords)
 
 
-def _blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
-    """The statements inside of one; not of `try`, whose handlers may read what was assigned."""
-    if not isinstance(statement, (ast.If, ast.For, ast.While, ast.With)):
-        return []
-    return [block for name in ("body", "orelse") if (block := getattr(statement, name, []))]
-
-
-def _branches(choice: ast.If) -> list[list[ast.stmt]]:
-    """The bodies of if, elif and else, of which there is one at last."""
-    last = choice.orelse
-    if len(last) == 1 and isinstance(last[0], ast.If):
-        return [choice.body, *_branches(last[0])]
-    return [choice.body, last]
-
-
-def _value(statement: ast.stmt) -> ast.expr | None:
-    return statement.value if isinstance(statement, (ast.Assign, ast.Return)) else None
-
-
-def _name_of(statement: ast.stmt) -> str | None:
-    """The one name that a statement assigns."""
-    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0]
-    return target.id if isinstance(target, ast.Name) else None
-
-
-def _sum_of(statement: ast.stmt) -> list[ast.expr] | None:
-    value = _value(statement)
-    if _name_of(statement) is None or not isinstance(value, ast.BinOp):
-        return None
-    return [value.left, value.right] if isinstance(value.op, ast.Add) else None
-
-
-def _is_straight(value: ast.expr) -> bool:
-    """Whether all of it is evaluated, once and in order."""
-    branches = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.NamedExpr, ast.comprehension, ast.Compare)
-    return not any(isinstance(node, (*branches, ast.Await, ast.Yield)) for node in ast.walk(value))
-
-
-def _first_call(value: ast.AST) -> ast.Call | None:
-    """The call that returns first."""
-    for child in ast.iter_child_nodes(value):
-        found = _first_call(child)
-        if found is not None:
-            return found
-    return value if isinstance(value, ast.Call) else None
-
-
 def _is_replaceable(function: Any) -> bool:
     return isinstance(function, (FunctionType, BuiltinFunctionType)) and function in COUNTERPARTS
-
-
-def _is_name(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
-
-
-def _is_copy(statement: ast.stmt) -> bool:
-    return _name_of(statement) is not None and isinstance(_value(statement), ast.Name)
-
-
-def _copied(statement: ast.stmt) -> str | None:
-    value = _value(statement)
-    return value.id if isinstance(value, ast.Name) else None
-
-
-def _is_none_test(test: ast.expr, name: str | None) -> bool:
-    """Whether it asks of another variable than `name` if it is None."""
-    return (
-        isinstance(test, ast.Compare)
-        and isinstance(test.left, ast.Name)
-        and test.left.id != name
-        and len(test.ops) == 1
-        and isinstance(test.ops[0], (ast.Is, ast.IsNot))
-        and isinstance(test.comparators[0], ast.Constant)
-        and test.comparators[0].value is None
-    )
