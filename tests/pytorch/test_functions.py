@@ -38,6 +38,26 @@ def test_in_place(name):
     torch.testing.assert_close(plain, stock(x))
 
 
+@pytest.mark.parametrize("function", [ft.relu, ft.leaky_relu, ft.silu])
+def test_in_place_on_a_leaf_is_an_error_before_anything_is_written(function):
+    x = torch.tensor([-1.0, 2.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="is a leaf that requires a gradient"):
+        function(x, inplace=True)
+    assert x.tolist() == [-1.0, 2.0]
+    with torch.no_grad():
+        assert function(x, inplace=True) is x
+
+
+def test_in_place_on_a_view():
+    x = torch.linspace(-1, 1, 24).reshape(4, 6).requires_grad_()
+    work = x * 1.0
+    ft.relu(work[:, ::2], inplace=True)
+    work.sum().backward()
+    expected = torch.ones(4, 6)
+    expected[:, ::2] = (x.detach() > 0).float()[:, ::2]
+    assert torch.equal(x.grad, expected)
+
+
 def test_dropout_repeats_with_the_seed_and_its_gradient_has_the_same_mask():
     x = torch.ones(10_000, requires_grad=True)
     torch.manual_seed(3)
