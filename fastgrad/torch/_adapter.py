@@ -143,16 +143,21 @@ class Adapter:
         Backward needs what it was, so a copy of it is kept as PyTorch does, unless `from_result` says that
         the slope is the same at the result.
         """
-        if _is_grad_enabled() and x.requires_grad and x.is_leaf:  # told before anything is written
+        needs_grad = _is_grad_enabled() and x.requires_grad
+        if needs_grad and x.is_leaf:  # told before anything is written
             raise RuntimeError(
                 f"input of fastgrad.torch.{self.name} is a leaf that requires a gradient: it cannot be "
                 f"written in place"
             )
         is_plain = type(x) in _PLAIN and x.is_cpu and x.layout is _strided
-        if from_result and is_plain and not (_is_compiling() or _has_mode() or _has_transform()):
-            return _InPlace.apply(self, options, x)
-        kept = x.clone() if _is_grad_enabled() and x.requires_grad else x
-        return x.copy_(self((kept,), options))
+        if is_plain and not (_is_compiling() or _has_mode() or _has_transform()):
+            if not needs_grad:
+                self.write(x, options)
+                torch.autograd.graph.increment_version(x)
+                return x
+            if from_result:
+                return _InPlace.apply(self, options, x)
+        return x.copy_(self((x.clone() if needs_grad else x,), options))
 
     def write(self, x: torch.Tensor, options: tuple) -> None:
         """Write the value over the only tensor."""
