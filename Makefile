@@ -90,9 +90,11 @@ demo-torch: $(VENV)/.installed-dev ## Train a diffusion U-Net in PyTorch: stock 
 
 .PHONY: test
 # The tests of the runtime fork: in processes of their own, which hold few kernels and no other library's threads.
+# Those of PyTorch, too: a worker that has compiled everything holds gigabytes.
 test: compiler lint ## Linters, types and all tests (WORKERS=2)
 ifeq ($(ARGS),)
-	$(RUN) -m pytest -n $(WORKERS) --ignore tests/runtime
+	$(RUN) -m pytest -n $(WORKERS) --ignore tests/runtime --ignore tests/pytorch
+	$(RUN) -m pytest -n $(WORKERS) tests/pytorch
 	$(RUN) -m pytest -n $(WORKERS) tests/runtime
 else
 	$(RUN) -m pytest -n $(WORKERS) $(ARGS)
