@@ -18,6 +18,7 @@ from . import (
     _fused,
     _gated,
     _losses,
+    _norm_relu,
     _normalization,
     _quantization,
     _rectifiers,
@@ -41,6 +42,7 @@ _FAMILIES = (
     _dropout,
     _losses,
     _quantization,
+    _norm_relu,
     _normalization,
 )
 _Job = tuple[_Op, Specialisation, np.dtype]

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 
 from ..functional import _activations, _clipped, _rectifiers, _sigmoids
 from ..functional._derived import with_arrays
-from ._adapter import Adapter
 from ._elementwise import Elementwise
+from ._in_place import in_place
 
 __all__ = [
     "celu",
@@ -81,27 +81,27 @@ _HARDSHRINK = _adapter(_clipped.hardshrink, F.hardshrink)
 _SOFTSHRINK = _adapter(_clipped.softshrink, F.softshrink)
 
 
-def _in_place(
-    adapter: Adapter,
+def _computed(
+    adapter: Elementwise,
     input: torch.Tensor,
     options: tuple,
     inplace: bool,
     from_result: bool = False,
 ) -> torch.Tensor:
-    """The value, written over the input where that is asked for: see `Adapter.in_place`."""
+    """The value, written over the input where that is asked for."""
     if not inplace:
         return adapter((input,), options)
-    return adapter.in_place(input, options, from_result)
+    return in_place(adapter, input, options, from_result)
 
 
 def relu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """max(x, 0), as `torch.nn.functional.relu`; the slope at 0 is 0."""
-    return _in_place(_RELU, input, (), inplace, from_result=True)
+    return _computed(_RELU, input, (), inplace, from_result=True)
 
 
 def relu6(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """min(max(x, 0), 6), as `torch.nn.functional.relu6`."""
-    return _in_place(_RELU6, input, (), inplace, from_result=True)
+    return _computed(_RELU6, input, (), inplace, from_result=True)
 
 
 def leaky_relu(
@@ -109,7 +109,7 @@ def leaky_relu(
 ) -> torch.Tensor:
     """x where x > 0, else negative_slope · x, as `torch.nn.functional.leaky_relu`."""
     options = (float(negative_slope),)
-    return _in_place(_LEAKY_RELU, input, options, inplace, from_result=negative_slope > 0)
+    return _computed(_LEAKY_RELU, input, options, inplace, from_result=negative_slope > 0)
 
 
 def prelu(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -143,17 +143,17 @@ def prelu(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 def elu(input: torch.Tensor, alpha: float = 1.0, inplace: bool = False) -> torch.Tensor:
     """x where x > 0, else alpha · (exp(x) - 1), as `torch.nn.functional.elu`."""
-    return _in_place(_ELU, input, (float(alpha),), inplace)
+    return _computed(_ELU, input, (float(alpha),), inplace)
 
 
 def selu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """scale · elu(x, alpha) with its two fixed numbers, as `torch.nn.functional.selu`."""
-    return _in_place(_SELU, input, (), inplace)
+    return _computed(_SELU, input, (), inplace)
 
 
 def celu(input: torch.Tensor, alpha: float = 1.0, inplace: bool = False) -> torch.Tensor:
     """max(x, 0) + min(alpha · (exp(x / alpha) - 1), 0), as `torch.nn.functional.celu`."""
-    return _in_place(_CELU, input, (float(alpha),), inplace)
+    return _computed(_CELU, input, (float(alpha),), inplace)
 
 
 def squared_relu(input: torch.Tensor) -> torch.Tensor:
@@ -165,7 +165,7 @@ def silu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """x · sigmoid(x), as `torch.nn.functional.silu`."""
     if not inplace:
         return _SILU((input,))
-    return _in_place(_SILU, input, (), True)
+    return _computed(_SILU, input, (), True)
 
 
 def swish(input: torch.Tensor, beta: Any = 1.0) -> torch.Tensor:
@@ -207,7 +207,7 @@ def quick_gelu(input: torch.Tensor) -> torch.Tensor:
 
 def mish(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """x · tanh(softplus(x)), as `torch.nn.functional.mish`."""
-    return _in_place(_MISH, input, (), inplace)
+    return _computed(_MISH, input, (), inplace)
 
 
 def sigmoid(input: torch.Tensor) -> torch.Tensor:
@@ -245,17 +245,17 @@ def hardtanh(
 ) -> torch.Tensor:
     """min(max(x, min_val), max_val), as `torch.nn.functional.hardtanh`."""
     options = (float(min_val), float(max_val))
-    return _in_place(_HARDTANH, input, options, inplace, from_result=True)
+    return _computed(_HARDTANH, input, options, inplace, from_result=True)
 
 
 def hardsigmoid(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """min(max(x / 6 + 1/2, 0), 1), as `torch.nn.functional.hardsigmoid`."""
-    return _in_place(_HARDSIGMOID, input, (), inplace)
+    return _computed(_HARDSIGMOID, input, (), inplace)
 
 
 def hardswish(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """x · hardsigmoid(x), as `torch.nn.functional.hardswish`."""
-    return _in_place(_HARDSWISH, input, (), inplace)
+    return _computed(_HARDSWISH, input, (), inplace)
 
 
 def hardshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:

@@ -9,6 +9,7 @@ An adapter says what forward and backward are on arrays. From that come
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +19,7 @@ import torch
 from ._devices import check_devices, is_elsewhere
 from ._library import Registered, register
 
-__all__ = ["Adapter", "Tensors"]
+__all__ = ["Adapter", "Tensors", "is_eager"]
 
 #: Tensors of a call; None for those that are left out.
 Tensors = Sequence[Any]
@@ -32,7 +33,19 @@ _has_transform = torch._C._are_functorch_transforms_active
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
-class Adapter:
+def is_eager(tensors: Tensors) -> bool:
+    """Whether these are plain tensors on the CPU, and nothing is at work that looks into operators."""
+    if _is_compiling() or _has_mode() or _has_transform():
+        return False
+    for tensor in tensors:
+        if tensor is not None and (
+            type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not _strided
+        ):
+            return False
+    return True
+
+
+class Adapter(ABC):
     """What every family of operators has in common.
 
     Parameters
@@ -77,10 +90,11 @@ class Adapter:
 
     # --- What a family says
 
+    @abstractmethod
     def forward(self, tensors: Tensors, options: tuple) -> tuple[torch.Tensor, ...]:
         """The results, then what is kept for backward."""
-        raise NotImplementedError
 
+    @abstractmethod
     def backward(
         self,
         dys: Tensors,
@@ -90,11 +104,10 @@ class Adapter:
         needs: Sequence[bool],
     ) -> list[torch.Tensor | None]:
         """The gradient of each tensor that needs one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fake(self, tensors: Tensors, options: tuple) -> tuple[torch.Tensor, ...]:
         """Tensors such as `forward` returns, without values."""
-        raise NotImplementedError
 
     def differentiable_backward(
         self, dys: Tensors, tensors: Tensors, kept: Tensors, options: tuple, needs: Sequence[bool]
@@ -123,45 +136,14 @@ class Adapter:
 
     def __call__(self, tensors: Tensors, options: tuple = ()) -> Any:
         """The result, or a tuple of the results."""
-        if _is_compiling():
+        if not is_eager(tensors):
             return self._dispatched(tensors, options)
         needs_grad = False
         for tensor in tensors:
-            if tensor is not None:
-                if type(tensor) not in _PLAIN or not tensor.is_cpu or tensor.layout is not _strided:
-                    return self._dispatched(tensors, options)
-                needs_grad = needs_grad or tensor.requires_grad
-        if _has_mode() or _has_transform():
-            return self._dispatched(tensors, options)
+            needs_grad = needs_grad or (tensor is not None and tensor.requires_grad)
         if needs_grad and _is_grad_enabled():
             return _apply(self, options, *tensors)
         return self._one(self.forward(tensors, options))
-
-    def in_place(self, x: torch.Tensor, options: tuple, from_result: bool) -> torch.Tensor:
-        """The value, written over the tensor.
-
-        Backward needs what it was, so a copy of it is kept as PyTorch does, unless `from_result` says that
-        the slope is the same at the result.
-        """
-        needs_grad = _is_grad_enabled() and x.requires_grad
-        if needs_grad and x.is_leaf:  # told before anything is written
-            raise RuntimeError(
-                f"input of fastgrad.torch.{self.name} is a leaf that requires a gradient: it cannot be "
-                f"written in place"
-            )
-        is_plain = type(x) in _PLAIN and x.is_cpu and x.layout is _strided
-        if is_plain and not (_is_compiling() or _has_mode() or _has_transform()):
-            if not needs_grad:
-                self.write(x, options)
-                torch.autograd.graph.increment_version(x)
-                return x
-            if from_result:
-                return _InPlace.apply(self, options, x)
-        return x.copy_(self((x.clone() if needs_grad else x,), options))
-
-    def write(self, x: torch.Tensor, options: tuple) -> None:
-        """Write the value over the only tensor."""
-        raise NotImplementedError
 
     def _dispatched(self, tensors: Tensors, options: tuple) -> Any:
         """By PyTorch's dispatcher, which knows of modes, transforms and tensors without values."""
@@ -204,24 +186,6 @@ class _Eager(torch.autograd.Function):
             ctx.needs_input_grad[2:],
         )
         return (None, None, *gradients)
-
-
-class _InPlace(torch.autograd.Function):
-    """An operator written over its only tensor, whose slope can be told from the result."""
-
-    @staticmethod
-    def forward(ctx: Any, adapter: Adapter, options: tuple, x: torch.Tensor) -> torch.Tensor:
-        adapter.write(x, options)
-        ctx.adapter, ctx.options = adapter, options
-        ctx.mark_dirty(x)
-        ctx.save_for_backward(x)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple:
-        adapter: Adapter = ctx.adapter
-        way = adapter.differentiable_backward if _is_grad_enabled() else adapter.backward
-        return (None, None, *way((dy,), ctx.saved_tensors, (), ctx.options, (True,)))
 
 
 # `Function.apply` first asks what the call has asked already, for 2 µs: whether there is a transform.
