@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-__all__ = ["DTYPES", "array_of", "like", "name_of", "tensor_of"]
+__all__ = ["DTYPES", "array_of", "like", "tensor_of"]
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _from_numpy = torch.from_numpy
@@ -63,10 +63,3 @@ def like(tensor: torch.Tensor) -> np.ndarray | None:
     if tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last):
         return None
     return array_of(torch.empty_like(tensor))
-
-
-def name_of(tensor: Any) -> str:
-    """What a tensor is, for an error."""
-    if not isinstance(tensor, torch.Tensor):
-        return f"{type(tensor).__name__}: {tensor!r}"
-    return f"a tensor of {str(tensor.dtype).removeprefix('torch.')} on {tensor.device}"

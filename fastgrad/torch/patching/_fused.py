@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from torch.nn.modules import module as torch_module
 
 from .. import functional as ours
+from .._tensors import DTYPES
 from ._roles import COUNTERPARTS, Norm, activation_of, linear_of, norm_of
 
 __all__ = [
@@ -55,7 +56,6 @@ _AFTER_GROUP_NORM: dict[str, Any] = {
 }
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _PLAIN = frozenset({torch.Tensor, nn.Parameter})
-_FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
 def is_watched(module: Any) -> bool:
@@ -232,7 +232,7 @@ def are_plain(*tensors: Any) -> bool:
     if torch.is_autocast_enabled("cpu"):
         return False
     dtype = getattr(tensors[0], "dtype", None)
-    if dtype not in _FLOATS:
+    if dtype not in DTYPES:
         return False
     for tensor in tensors:
         if type(tensor) not in _PLAIN or tensor.dtype is not dtype or not tensor.is_cpu:
